@@ -1,0 +1,6 @@
+"""How jobs are done: handlers, attempts, and the process that runs them."""
+
+from consumers.attempt import Attempt
+from consumers.registry import Handlers
+
+__all__ = ["Attempt", "Handlers"]

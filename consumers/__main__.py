@@ -1,0 +1,85 @@
+"""`python -m consumers [PLATFORM ...] [--handlers MODULE]`: one consumer in the foreground."""
+
+import argparse
+import sys
+
+import anyio
+import structlog
+
+from consumers.consumer import Consumer
+from consumers.handlers import BUILT_IN
+from consumers.registry import load_handlers
+from consumers.settings import ConsumerSettings
+from consumers.shutdown import Shutdown
+from streams import lifeline
+from streams.connection import Store, check_fitness
+from streams.errors import BadConfiguration, NoStore, StoreError
+from streams.logs import configure_logs
+from streams.settings import StreamsSettings
+
+log = structlog.get_logger()
+
+NO_ADDRESS = (
+    "no store is known: start everything with `python3 -m ops up`, "
+    "or say where the store is, for example REDIS_URL=redis://127.0.0.1:6379"
+)
+
+
+def serve(platforms: list[str], handlers: str | None) -> int:
+    """Run a consumer until it is told to stop; the answer is the process's exit code."""
+    configure_logs()
+    streams = StreamsSettings.read()
+    settings = ConsumerSettings.read(streams.platforms, serve=platforms, handlers=handlers)
+    if streams.url is None:
+        raise NoStore(NO_ADDRESS)
+    known = BUILT_IN.under(load_handlers(settings.handlers)) if settings.handlers else BUILT_IN
+    if (fd := lifeline.descriptor()) is not None:
+        lifeline.watch(fd)
+
+    async def run(url: str) -> None:
+        shutdown = Shutdown()
+        with shutdown.listening():
+            async with Store(url) as store:
+                if await wait_for(store, shutdown):
+                    await Consumer(settings, streams.platforms, known, store).run(shutdown)
+
+    anyio.run(run, streams.url, backend_options={"use_uvloop": True})
+    return 0
+
+
+async def wait_for(store: Store, shutdown: Shutdown) -> bool:
+    """Wait until the store answers and is fit; False when told to stop meanwhile."""
+    while not shutdown.drain.is_set():
+        try:
+            for advice in await check_fitness(store):
+                log.warning("store_advice", advice=advice)
+        except BadConfiguration:
+            raise
+        except StoreError as error:
+            log.warning("store_away", error=str(error), retry_seconds=1)
+            with anyio.move_on_after(1):
+                await shutdown.drain.wait()
+        else:
+            return True
+    return False
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tailrace consume", description="Run one consumer in the foreground.")
+    parser.add_argument(
+        "platforms", nargs="*", metavar="PLATFORM", help="what to serve; default: WORKER_PLATFORMS, else all"
+    )
+    parser.add_argument("--handlers", metavar="MODULE", help="import path or file of your handlers")
+    options = parser.parse_args(argv)
+    try:
+        return serve(options.platforms, options.handlers)
+    except BadConfiguration as error:
+        sys.stderr.write(f"{error}\n")
+        return 78
+    except NoStore as error:
+        sys.stderr.write(f"{error}\n")
+        return 69
+
+
+if __name__ == "__main__":
+    sys.exit(main())

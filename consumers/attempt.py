@@ -1,0 +1,80 @@
+"""One try at a job: what a handler holds."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from streams.errors import Lost
+from streams.keys import PlatformKeys
+from streams.messages import Job, Step, event_tail
+from streams.states import Status
+from streams.transitions import Operation, report, word
+
+Args = TypeVar("Args")
+
+LARGEST_EVENT = 1024 * 1024  # data over 1 MB does not go into the store
+LONGEST_STEP = 64
+
+Ask = Callable[[Operation], Awaitable[Any]]
+
+
+class Attempt(Generic[Args]):
+    """An attempt as its handler sees it.
+
+    Everything it writes carries its fence. When the job was taken over by another attempt, or has ended, the next
+    write raises `Lost` and leaves no trace.
+    """
+
+    __slots__ = ("_ask", "_keys", "_reports", "_shown", "args", "fence", "job", "number", "worker")
+
+    def __init__(
+        self, job: Job, number: int, fence: str, args: Args, worker: str, keys: PlatformKeys, ask: Ask
+    ) -> None:
+        # Seven arguments, one over the house's limit: it is made in one place, once for each job of the hot path.
+        self.job = job
+        self.number = number
+        self.fence = fence
+        self.args = args
+        self.worker = worker
+        self._keys = keys
+        self._ask = ask
+        self._reports = 0
+        self._shown: set[Step] | None = None
+
+    def idempotency_key(self, name: str) -> str:
+        """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""
+        return f"{self.job.id}/{name}"
+
+    async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
+        """Show a step to whoever watches. A second report of the same step by this attempt is not shown.
+
+        Raises `Lost` when this attempt no longer owns its job. Waits while the store is away.
+        """
+        check_step(step)
+        if self._shown is None:
+            self._shown = set()
+        elif step in self._shown:
+            return
+        self._shown.add(step)
+        more = {name: value for name, value in (("of", of), ("message", message), ("data", data)) if value is not None}
+        event = event_tail(self.job.id, self.number, Status.PROGRESS, step, self.worker, **more)
+        if len(event) > LARGEST_EVENT:
+            raise ValueError(f"the report of step {step} has {len(event)} bytes; over 1 MB does not go into the store")
+        self._reports += 1
+        operation = report(self._keys, self.job.key, self.fence, self._reports, percent(step, of), event)
+        if word(await self._ask(operation)) == "lost":
+            raise Lost(self.job.id, self.number)
+
+
+def check_step(step: object) -> None:
+    if isinstance(step, bool) or not isinstance(step, int | str):
+        raise TypeError(f"a step is a whole number or a name, not {type(step).__name__}")
+    if isinstance(step, str) and not 0 < len(step) <= LONGEST_STEP:
+        raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
+
+
+def percent(step: Step, of: int | None) -> float | None:
+    """How far a numbered step is, 0 to 100; a number without `of` is per cent already."""
+    if isinstance(step, str):
+        return None
+    share = step if of is None else 100 * step / of if of > 0 else 100
+    return round(min(100.0, max(0.0, share)), 1)

@@ -1,0 +1,145 @@
+"""A consumer process: one reader, committer and runner for each platform, one heart for all, in one task group."""
+
+import os
+from collections.abc import Mapping
+
+import anyio
+import structlog
+from msgspec import Struct
+
+from consumers.heart import Instructions, News
+from consumers.keeper import Keeper
+from consumers.page import Page
+from consumers.reader import Reader
+from consumers.registry import Handler
+from consumers.room import UNLIMITED, Room, Rooms
+from consumers.runner import Runner
+from consumers.settings import ConsumerSettings
+from consumers.shutdown import Shutdown
+from streams import lifeline
+from streams.commit import Committer
+from streams.connection import Store
+from streams.keys import PlatformKeys
+from streams.policies import Platforms
+from streams.transitions import Transitions, release
+
+log = structlog.get_logger()
+
+MOST_AT_ONCE = 128  # jobs in one claim
+SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
+
+
+class Line(Struct, frozen=True):
+    """One platform as this consumer serves it."""
+
+    keys: PlatformKeys
+    reader: Reader
+    runner: Runner
+    committer: Committer
+
+
+class Consumer:
+    """Serves its platforms until it is told to stop."""
+
+    def __init__(
+        self, settings: ConsumerSettings, platforms: Platforms, handlers: Mapping[str, Handler], store: Store
+    ) -> None:
+        self._settings = settings
+        self._platforms = platforms
+        self._handlers = handlers
+        self._store = store
+        self._page = Page()
+        self._lines = self._make_lines()
+        self._keeper = Keeper(self._instructions(), self._page, self._hear)
+
+    def _make_lines(self) -> dict[str, Line]:
+        transitions = Transitions(self._store)
+        process = Room(self._settings.concurrency or UNLIMITED)
+        lanes: dict[str, Room] = {}
+        lines = {}
+        for number, platform in enumerate(self._settings.platforms):
+            policy = self._platforms[platform]
+            lane = lanes.setdefault(policy.lane or platform, Room(policy.per_process))
+            rooms = Rooms((process, lane), MOST_AT_ONCE)
+            keys = PlatformKeys(platform)
+            runner = Runner(
+                keys,
+                self._settings.owner,
+                self._handlers,
+                self._page,
+                number,
+                lambda rooms=rooms: rooms.give(1),  # type: ignore[misc]
+            )
+            reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy.overall, rooms, runner.begin)
+            committer = Committer(transitions, keys, reader.claim)
+            runner.committer = reader.committer = committer
+            lines[platform] = Line(keys, reader, runner, committer)
+        return lines
+
+    def _instructions(self) -> Instructions:
+        settings = self._settings
+        return Instructions(
+            url=self._store.url,
+            owner=settings.owner,
+            consumer_pid=os.getpid(),
+            page_fd=self._page.fd,
+            platforms=settings.platforms,
+            max_crashes=tuple(self._platforms[platform].max_crashes for platform in settings.platforms),
+            beat_seconds=settings.beat_seconds,
+            deadline_seconds=settings.deadline_seconds,
+            reap_seconds=settings.reap_seconds,
+            lifeline_fd=lifeline.descriptor(),
+        )
+
+    async def run(self, shutdown: Shutdown) -> None:
+        """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye."""
+        log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keeper.run)
+            for line in self._lines.values():
+                tasks.start_soon(line.committer.run)
+                tasks.start_soon(line.reader.listen, self._store, line.keys["bell"])
+                line.reader.ring()
+            await shutdown.drain.wait()
+            await self._drain(shutdown)
+            tasks.cancel_scope.cancel()
+        self._page.close()
+        log.info("consumer_stopped", owner=self._settings.owner)
+
+    async def _drain(self, shutdown: Shutdown) -> None:
+        running = self._running()
+        log.info(
+            "draining",
+            owner=self._settings.owner,
+            running=running,
+            grace_seconds=self._settings.grace_seconds,
+        )
+        for line in self._lines.values():
+            line.reader.stop()
+        with anyio.move_on_after(self._settings.grace_seconds):
+            await self._quiet(shutdown)
+        if left := self._running():
+            log.info("handing_back", owner=self._settings.owner, running=left)
+            for line in self._lines.values():
+                line.runner.release_all()
+        with anyio.move_on_after(SETTLE_SECONDS):
+            await self._quiet()
+        await self._keeper.goodbye()
+
+    async def _quiet(self, shutdown: Shutdown | None = None) -> None:
+        """Wait until nothing runs here any more, or until the end is asked for now."""
+        while self._running() and not (shutdown and shutdown.now.is_set()):  # noqa: ASYNC110 - a drain may look twice
+            await anyio.sleep(0.01)
+
+    def _running(self) -> int:
+        return sum(len(line.runner.running) + len(line.reader.wanted) for line in self._lines.values())
+
+    def _hear(self, news: News) -> None:
+        """Act on what the heart learnt: end attempts that lost their job, hand back jobs nobody here runs."""
+        for platform, nonce in news.lost:
+            self._lines[platform].runner.lose(nonce)
+        for platform, key, nonce in news.stray:
+            line = self._lines[platform]
+            if nonce not in line.runner.running and nonce not in line.reader.wanted:
+                operation = release(line.keys, key, nonce, self._settings.owner)
+                line.committer.say(operation, lambda _: None)

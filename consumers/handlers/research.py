@@ -1,0 +1,47 @@
+"""research: look into a question in five steps; asks the model at LLM_SERVER_URL when set, else works offline."""
+
+import os
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from consumers.attempt import Attempt
+from consumers.registry import Handlers
+from producers.kinds import Research
+
+handles = Handlers()
+
+STEPS = ("plan the search", "gather sources", "read them", "compare what they say", "write the summary")
+STEP_SECONDS = 2.0
+
+
+@handles("research")
+async def research(attempt: Attempt[Research]) -> dict[str, Any]:
+    query = attempt.args.query
+    notes: list[str] = []
+    for number, task in enumerate(STEPS, start=1):
+        notes.append(await work_on(task, query, notes))
+        await attempt.progress(number, of=len(STEPS), message=task)
+    return {"query": query, "summary": notes[-1]}
+
+
+async def work_on(task: str, query: str, notes: list[str]) -> str:
+    url = os.environ.get("LLM_SERVER_URL")
+    if not url:
+        await anyio.sleep(STEP_SECONDS)
+        return f"{task}: {query}"
+    prompt = f"Question: {query}\nNotes so far: {notes}\nNow {task}. Answer in two sentences."
+    return await anyio.to_thread.run_sync(ask_model, url, prompt)
+
+
+def ask_model(url: str, prompt: str) -> str:
+    """One chat completion of a server that speaks the common /v1/chat/completions form."""
+    from urllib.request import Request, urlopen
+
+    body = msgspec.json.encode({"messages": [{"role": "user", "content": prompt}]})
+    request = Request(f"{url.rstrip('/')}/v1/chat/completions", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as reply:
+        answer = msgspec.json.decode(reply.read(1_000_000))
+    return str(answer["choices"][0]["message"]["content"])

@@ -1,0 +1,24 @@
+"""scan: walk the products of a shop and say how far it is after each."""
+
+from typing import Any
+
+import anyio
+
+from consumers.attempt import Attempt
+from consumers.registry import Handlers
+from producers.kinds import Scan
+
+handles = Handlers()
+
+SAMPLE = ["page-1", "page-2", "page-3"]  # walked when no products are named
+PAUSE_SECONDS = 0.2  # what looking at one product takes here
+
+
+@handles("scan")
+async def scan(attempt: Attempt[Scan]) -> dict[str, Any]:
+    named = attempt.args.params.get("product_ids")
+    products = named if isinstance(named, list) else SAMPLE
+    for number, product in enumerate(products, start=1):
+        await anyio.sleep(PAUSE_SECONDS)
+        await attempt.progress(number, of=len(products), message=f"scanned {product}")
+    return {"workflow_id": attempt.args.workflow_id, "scanned": len(products)}

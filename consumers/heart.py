@@ -1,0 +1,187 @@
+"""The heart: a small process beside the consumer that beats for it, observes others and reclaims what they lost.
+
+It is a process, not a thread, because a handler may hold the interpreter for minutes (a regular expression, a large
+JSON) and must not lose its job for that. It gets its instructions as one JSON line on stdin, tells what it learns as
+JSON lines on stdout, says goodbye when told to, and ends when stdin closes: the consumer is gone, and its silence begins.
+"""
+
+import os
+import signal
+import sys
+import time
+
+import anyio
+import msgspec
+import psutil
+import structlog
+from msgspec import Struct
+
+from consumers.page import Page
+from consumers.silences import Silence, Silences
+from streams.connection import ANSWER_SECONDS, Store
+from streams.errors import StoreError
+from streams.keys import PlatformKeys
+from streams.logs import configure_logs
+from streams.transitions import Transitions
+
+log = structlog.get_logger()
+
+GOODBYE = b"goodbye\n"
+MOST_NEWS = 15
+RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
+
+
+class Instructions(Struct, frozen=True):
+    """What a heart must know."""
+
+    url: str
+    owner: str
+    consumer_pid: int
+    page_fd: int
+    platforms: tuple[str, ...]
+    max_crashes: tuple[int, ...]  # one for each platform
+    beat_seconds: float
+    deadline_seconds: float
+    reap_seconds: float
+    lifeline_fd: int | None = None
+
+
+class News(Struct, frozen=True, omit_defaults=True):
+    """What a beat brought: also a sign of life when it is empty."""
+
+    lost: list[tuple[str, str]] = []  # platform, nonce: attempts that are no longer the consumer's
+    stray: list[tuple[str, str, str]] = []  # platform, key, nonce: jobs the consumer owns and does not seem to run
+
+
+class Heart:
+    """Beats, observes, reclaims."""
+
+    def __init__(self, instructions: Instructions, transitions: Transitions, page: Page) -> None:
+        self._to = instructions
+        self._transitions = transitions
+        self._page = page
+        self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
+        self._consumer = psutil.Process(instructions.consumer_pid)
+        self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._beat)
+            tasks.start_soon(self._observe)
+            if self._to.lifeline_fd is not None:
+                tasks.start_soon(self._end_with, self._to.lifeline_fd)
+            await self._hear_consumer()
+            tasks.cancel_scope.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            pause = self._to.beat_seconds
+            if self._consumer_runs():
+                held = list(zip(self._keys, self._page.held(len(self._keys)), strict=True))
+                try:
+                    answers = await self._transitions.beat(held, self._to.owner)
+                except StoreError:
+                    pause = min(pause, RETRY_SECONDS)
+                    tell(News())
+                else:
+                    news = list(zip(self._to.platforms, answers, strict=True))
+                    tell(
+                        News(
+                            lost=[(platform, nonce) for platform, (lost, _) in news for nonce in lost],
+                            stray=[(platform, *job) for platform, (_, stray) in news for job in stray],
+                        )
+                    )
+            await anyio.sleep(pause)
+
+    def _consumer_runs(self) -> bool:
+        """A consumer that was stopped is not at work; one that is busy or sleeps is."""
+        try:
+            return self._consumer.status() not in (
+                psutil.STATUS_STOPPED,
+                psutil.STATUS_ZOMBIE,
+                psutil.STATUS_DEAD,
+            )
+        except psutil.NoSuchProcess:
+            return False
+
+    async def _observe(self) -> None:
+        while True:
+            pause = self._to.reap_seconds
+            try:
+                looks = await self._transitions.observe(self._keys)
+                now = time.monotonic()
+                self._silences.look(now, dict(zip(self._to.platforms, looks, strict=True)))
+                for silence in self._silences.lost(now):
+                    await self._reclaim(silence)
+                for platform, owner, counter in list(self._silences.departed(now)):
+                    await self._transitions.bury(PlatformKeys(platform), owner, counter)
+                due = self._silences.next_due()
+                if due is not None and due > now:
+                    pause = min(pause, due - now)
+            except StoreError:
+                self._silences.blind()
+            await anyio.sleep(pause)
+
+    async def _reclaim(self, silence: Silence) -> None:
+        index = self._to.platforms.index(silence.platform)
+        lease = silence.lease
+        word = await self._transitions.reclaim(self._keys[index], lease, silence.counter, self._to.max_crashes[index])
+        if word in {"reclaimed", "failed"}:
+            log.warning("lease_lost", job=self._keys[index].id(lease.key), owner=lease.owner, outcome=word)
+
+    async def _hear_consumer(self) -> None:
+        """Wait until the consumer says goodbye or is gone."""
+        if await read_line(0) == GOODBYE:
+            with anyio.move_on_after(self._to.beat_seconds):
+                await self._leave()
+
+    async def _leave(self) -> None:
+        try:
+            for keys, look in zip(self._keys, await self._transitions.observe(self._keys), strict=True):
+                await self._transitions.bury(keys, self._to.owner, look.beats.get(self._to.owner, ""))
+        except StoreError:
+            return  # observers will see the silence
+
+    async def _end_with(self, lifeline_fd: int) -> None:
+        """Whoever started the consumer is gone: end it even if a handler holds its interpreter."""
+        while await read_line(lifeline_fd):
+            pass
+        os.kill(self._to.consumer_pid, signal.SIGKILL)
+
+
+async def read_line(fd: int) -> bytes:
+    await anyio.wait_readable(fd)
+    return os.read(fd, 4096)
+
+
+def tell(news: News) -> None:
+    """Say it without ever waiting: a consumer whose loop is blocked reads later, or hears it with the next beat.
+
+    A line stays below what a pipe takes whole; what does not fit is still true at the next beat.
+    """
+    short = News(lost=news.lost[:MOST_NEWS], stray=news.stray[:MOST_NEWS])
+    try:
+        os.write(1, msgspec.json.encode(short) + b"\n")
+    except (BlockingIOError, BrokenPipeError):
+        return
+
+
+def listen() -> Instructions:
+    """Get the instructions. Signals go to the whole group: when we are done is for the consumer to say."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    with open(0, "rb", buffering=0, closefd=False) as stdin:
+        return msgspec.json.decode(stdin.readline(), type=Instructions)
+
+
+async def main(instructions: Instructions) -> None:
+    os.set_blocking(1, False)
+    configure_logs()
+    patience = min(ANSWER_SECONDS, instructions.deadline_seconds / 3)
+    async with Store(instructions.url, connections=4, answer_seconds=patience) as store:
+        await Heart(instructions, Transitions(store), Page(instructions.page_fd)).run()
+
+
+if __name__ == "__main__":
+    anyio.run(main, listen())
+    sys.exit(0)

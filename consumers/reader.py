@@ -1,0 +1,110 @@
+"""Brings the jobs of one platform: claims while there is room, and sleeps on the platform's bell when there is nothing.
+
+While it sleeps it owns nothing: XREAD on the bell can be cancelled or cut off at any time. The bell's id comes with the
+claim that found too little, so a ring between that claim and the sleep is not missed.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from consumers.room import Rooms
+from streams.commit import LONGEST_PAUSE, Committer, Heard
+from streams.connection import Store
+from streams.errors import StoreError
+from streams.messages import Claim
+from streams.reading import read_feed, to_claims
+from streams.transitions import BrokenOperation, Operation, checked, claim
+
+log = structlog.get_logger()
+
+LISTEN_SECONDS = 60.0  # how long one wait on the bell lasts; then the same wait begins again
+
+
+class Reader:
+    """The claims of one platform."""
+
+    def __init__(
+        self, owner: str, deadline_seconds: float, overall: int, rooms: Rooms, begin: Callable[[Claim], None]
+    ) -> None:
+        self._owner = owner
+        self._deadline_seconds = deadline_seconds
+        self._overall = overall
+        self._rooms = rooms
+        self._begin = begin
+        self._hungry = True  # there may be something to claim
+        self._stopped = False
+        self._secret = secrets.token_hex(7)
+        self._serial = 0
+        self._bell: str | None = None  # where to listen from, while there is nothing to claim
+        self._listen = asyncio.Event()
+        self.wanted: frozenset[str] = frozenset()  # nonces of the claim under way
+        self.committer: Committer | None = None  # set by the consumer: reader and committer need each other
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopped = True
+
+    def ring(self) -> None:
+        """There may be something to claim."""
+        self._hungry = True
+        if self.committer:
+            self.committer.nudge()
+
+    def claim(self, settles: bool) -> tuple[Operation, Heard] | None:
+        """What goes along with the next call: a claim, when it may bring something or the call frees slots."""
+        places = 0
+        if (self._hungry or settles) and not self._stopped:
+            places = self._rooms.take(self.ring)
+        if not places and not settles:
+            return None
+        nonces = [self._nonce() for _ in range(places)]
+        self.wanted = frozenset(nonces)
+        return claim(self._owner, self._deadline_seconds, self._overall, nonces), self._claimed
+
+    def _nonce(self) -> str:
+        """A fence that nobody else can have: a random part of this reader's own, then a count."""
+        self._serial += 1
+        return f"{self._secret}-{self._serial:x}"
+
+    def _claimed(self, answer: Any) -> None:
+        places, self.wanted = len(self.wanted), frozenset()
+        try:
+            claims = to_claims(checked(answer))
+        except BrokenOperation as error:
+            log.error("claim_broken", owner=self._owner, error=str(error))
+            self._rooms.give(places)
+            return
+        for claimed in claims:
+            self._begin(claimed)
+        if places:
+            self._hungry = len(claims) == places
+            self._bell = None if self._hungry else answer[0].decode()
+            if self._bell:
+                self._listen.set()
+        self._rooms.give(places - len(claims))
+
+    async def listen(self, store: Store, bell_key: str) -> None:
+        """Sleep on the bell whenever there is nothing to claim."""
+        pause = 0.0
+        async with store.blocking(LISTEN_SECONDS) as ears:
+            while True:
+                await self._listen.wait()
+                if self._bell is None:
+                    self._listen.clear()
+                    continue
+                try:
+                    rung = await read_feed(ears, {bell_key: self._bell}, int(LISTEN_SECONDS * 1000))
+                except StoreError:
+                    pause = min(max(0.05, pause * 2), LONGEST_PAUSE)
+                    await asyncio.sleep(pause)
+                    rung = {bell_key: []}  # it may have rung while nobody listened
+                else:
+                    pause = 0.0
+                if rung:
+                    self._listen.clear()
+                    self._bell = None
+                    self.ring()

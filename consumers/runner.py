@@ -1,0 +1,169 @@
+"""Runs the attempts of one platform: begin, decode, run, settle, and tell how it ended."""
+
+import asyncio
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from consumers.attempt import LARGEST_EVENT, Attempt
+from consumers.outcomes import Completed, Failed, Mute, Outcome, Released
+from consumers.page import Page
+from consumers.registry import Handler
+from streams.commit import Committer
+from streams.errors import Lost
+from streams.keys import PlatformKeys
+from streams.messages import Claim, Failure, Job, event_tail
+from streams.states import Status
+from streams.transitions import BrokenOperation, Operation, complete, fail, release, word
+
+log = structlog.get_logger()
+
+LONGEST_MESSAGE = 2000
+LONGEST_TRACEBACK = 8000
+
+
+class Running:
+    """An attempt under way, as the runner holds it."""
+
+    __slots__ = ("claim", "ending", "settling", "slot", "task")
+
+    def __init__(self, claim: Claim, slot: int) -> None:
+        self.claim = claim
+        self.slot = slot
+        self.task: asyncio.Task[None] | None = None
+        self.ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
+        self.settling = False  # its outcome is on the way to the store
+
+
+class Runner:
+    """The attempts of one platform in this process."""
+
+    def __init__(
+        self,
+        keys: PlatformKeys,
+        owner: str,
+        handlers: Mapping[str, Handler],
+        page: Page,
+        number: int,
+        done: Callable[[], None],
+    ) -> None:
+        """`number` is the platform's on the page; `done` is called when an attempt's place comes free."""
+        self._keys = keys
+        self._owner = owner
+        self._handlers = handlers
+        self._page = page
+        self._number = number
+        self._done = done
+        self.running: dict[str, Running] = {}
+        self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
+
+    def begin(self, claim: Claim) -> None:
+        # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
+        running = Running(claim, self._page.hold(self._number, claim.nonce))
+        self.running[claim.nonce] = running
+        running.task = asyncio.get_running_loop().create_task(self._live(running))
+
+    def lose(self, nonce: str) -> None:
+        """The store says that this attempt is no longer ours: end it, quietly."""
+        self._end(nonce, Mute())
+
+    def release_all(self) -> None:
+        """Hand everything back now. The handlers are cancelled; whatever they still do is refused by the fence."""
+        for nonce, running in list(self.running.items()):
+            if not running.settling:
+                self._end(nonce, Released())
+                self._settle(running, Released())
+
+    def _end(self, nonce: str, ending: Outcome) -> None:
+        running = self.running.get(nonce)
+        if running and not running.settling and running.task:
+            running.ending = ending
+            running.task.cancel()
+
+    async def _live(self, running: Running) -> None:
+        outcome = await self._outcome(running)
+        if not running.settling:
+            self._settle(running, outcome)
+
+    async def _outcome(self, running: Running) -> Outcome:
+        claim = running.claim
+        handler = self._handlers.get(claim.kind)
+        if handler is None:
+            known = ", ".join(sorted(self._handlers))
+            return Failed(Failure("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}"))
+        try:
+            args = handler.decode(claim.args)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return Failed(Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {error}"))
+        job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
+        assert self.committer is not None
+        attempt = Attempt(job, claim.number, claim.nonce, args, self._owner, self._keys, self.committer.ask)
+        try:
+            return Completed(await handler.function(attempt))
+        except Lost:
+            return Mute()
+        except asyncio.CancelledError:
+            return running.ending or Released()
+        except (Exception, SystemExit) as error:
+            return Failed(failure_of(error))
+
+    def _settle(self, running: Running, outcome: Outcome) -> None:
+        running.settling = True
+        if isinstance(outcome, Mute):
+            self._finished(running, "lost")
+            return
+        assert self.committer is not None
+        self.committer.say(self._operation(running.claim, outcome), lambda answer: self._settled(running, answer))
+
+    def _operation(self, claim: Claim, outcome: Outcome) -> Operation:
+        if isinstance(outcome, Released):
+            return release(self._keys, claim.key, claim.nonce, self._owner)
+        if isinstance(outcome, Completed):
+            try:
+                event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
+            except (TypeError, ValueError, RecursionError, OverflowError) as error:
+                message = f"the result cannot be kept as JSON: {error}"
+            else:
+                if len(event) <= LARGEST_EVENT:
+                    return complete(self._keys, claim.key, claim.nonce, event)
+                message = f"the result has {len(event)} bytes; over 1 MB does not go into the store"
+            outcome = Failed(Failure("WrongResult", message))
+        assert isinstance(outcome, Failed)
+        return fail(self._keys, claim.key, claim.nonce, self._last_event(claim, Status.FAILED, error=outcome.error))
+
+    def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
+        return event_tail(self._keys.id(claim.key), claim.number, status, None, self._owner, **more)
+
+    def _settled(self, running: Running, answer: Any) -> None:
+        try:
+            self._finished(running, word(answer))
+        except BrokenOperation as error:
+            log.error(
+                "settle_broken",
+                job=self._keys.id(running.claim.key),
+                attempt=running.claim.number,
+                error=str(error),
+            )
+            self._finished(running, "broken")
+
+    def _finished(self, running: Running, how: str) -> None:
+        claim = running.claim
+        if self.running.pop(claim.nonce, None):
+            self._page.free(running.slot)
+            self._done()
+        if how == "lost":
+            log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An exception as a client sees it, bounded."""
+    text = "".join(traceback.format_exception(error))
+    return Failure(type(error).__name__, _safe(str(error))[:LONGEST_MESSAGE], _safe(text)[-LONGEST_TRACEBACK:])
+
+
+def _safe(text: str) -> str:
+    """Without lone surrogates, which JSON cannot carry."""
+    return text.encode("utf-8", "replace").decode()

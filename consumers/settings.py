@@ -1,0 +1,80 @@
+"""How a consumer is told what to do."""
+
+import os
+import re
+import secrets
+import socket
+from collections.abc import Sequence
+from typing import Self
+
+from msgspec import Struct
+
+from streams.errors import BadConfiguration
+from streams.policies import Platforms
+from streams.settings import Environment
+
+
+class ConsumerSettings(Struct, frozen=True):
+    """One consumer process."""
+
+    platforms: tuple[str, ...]
+    """What it serves, from the command line or WORKER_PLATFORMS; unset: all that are declared."""
+    owner: str
+    """Its name in leases and events, unique for every process that ever runs."""
+    beat_seconds: float = 2.0
+    """How often its heart beats."""
+    deadline_seconds: float = 10.0
+    """Silence after which its leases count as lost; at least three beats, so that a late one is no loss."""
+    reap_seconds: float = 1.0
+    """How often its heart looks for others that fell silent."""
+    grace_seconds: float = 25.0
+    """How long running jobs may go on after SIGTERM; below the 30 s that most supervisors wait."""
+    concurrency: int = 0
+    """Jobs at a time over all its platforms; 0: only the platforms' own limits."""
+    handlers: str | None = None
+    """Import path or file of the user's handlers."""
+
+    @classmethod
+    def read(
+        cls,
+        platforms: Platforms,
+        *,
+        serve: Sequence[str] = (),
+        handlers: str | None = None,
+        environment: Environment | None = None,
+    ) -> Self:
+        env = environment or Environment()
+        beat = env.number("TAILRACE_BEAT_SECONDS", 2.0, least=0.05)
+        deadline = env.number("TAILRACE_DEADLINE_SECONDS", 10.0, least=0.15)
+        if deadline < 3 * beat:
+            raise BadConfiguration(
+                f"TAILRACE_DEADLINE_SECONDS is {deadline:g} and TAILRACE_BEAT_SECONDS is {beat:g}; "
+                "the deadline must be at least three beats"
+            )
+        served = _served(platforms, tuple(serve) or env.words("WORKER_PLATFORMS"))
+        return cls(
+            platforms=served,
+            owner=_owner(env.text("SERVICE_NAME") or served[0]),
+            beat_seconds=beat,
+            deadline_seconds=deadline,
+            reap_seconds=env.number("TAILRACE_REAP_SECONDS", 1.0, least=0.05),
+            grace_seconds=env.number("TAILRACE_GRACE_SECONDS", 25.0),
+            concurrency=env.whole("TAILRACE_CONCURRENCY", 0, least=1),
+            handlers=handlers or env.text("TAILRACE_HANDLERS"),
+        )
+
+
+def _served(platforms: Platforms, names: tuple[str, ...]) -> tuple[str, ...]:
+    served = tuple(dict.fromkeys(p for name in names for p in platforms.serving(name)))
+    unknown = [name for name in names if not platforms.serving(name)]
+    if unknown:
+        raise BadConfiguration(f"WORKER_PLATFORMS names {', '.join(unknown)}; declared are {', '.join(platforms)}")
+    return served or tuple(platforms)
+
+
+def _owner(service: str) -> str:
+    """Readable at night, and never the same twice: a name that came back could pass for one that fell silent."""
+    words = [
+        re.sub(r"[^A-Za-z0-9_-]+", "-", part)[:20].strip("-") or "consumer" for part in (service, socket.gethostname())
+    ]
+    return f"{words[0]}.{words[1]}.{os.getpid()}.{secrets.token_hex(3)}"

@@ -1,0 +1,32 @@
+"""Signals: the first one asks for a drain, the second for an end now."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Shutdown:
+    """What was asked of this process from outside."""
+
+    def __init__(self) -> None:
+        self.drain = asyncio.Event()
+        self.now = asyncio.Event()
+
+    def request(self) -> None:
+        if self.drain.is_set():
+            self.now.set()
+        self.drain.set()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear SIGTERM and SIGINT for as long as this lasts."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, self.request)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)

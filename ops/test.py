@@ -1,0 +1,14 @@
+"""`test`: the whole suite, on real servers and real processes."""
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+from ops.bootstrap import require_checkout
+
+
+def run(options: argparse.Namespace) -> NoReturn:
+    os.chdir(require_checkout())
+    # Ctrl-C is pytest's alone: it has servers to end.
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *options.rest])

@@ -1,0 +1,60 @@
+"""The kinds that come with Tailrace and the args each one takes; a user's own kinds are checked by the consumer."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from streams.errors import WrongField
+
+Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class Research(Struct, frozen=True, forbid_unknown_fields=True):
+    """Look into a question, in five steps."""
+
+    query: Text
+
+
+class Scan(Struct, frozen=True, forbid_unknown_fields=True):
+    """Walk the products of a shop; `params.product_ids` names them."""
+
+    workflow_id: Name = "scan"
+    params: dict[str, Any] = {}
+
+
+class Drill(Struct, frozen=True, forbid_unknown_fields=True):
+    """Try a deployment: work, fail, block or die on command."""
+
+    steps: Annotated[int, Meta(ge=0, le=100_000)] = 5
+    seconds: Annotated[float, Meta(ge=0, le=86_400)] = 2.0  # per step
+    fail_times: Annotated[int, Meta(ge=0)] = 0  # attempts that raise at step 1
+    block: Literal["none", "sleep", "spin", "regex"] = "none"  # how to hold the event loop instead of awaiting
+    exit_at_step: Annotated[int, Meta(ge=1)] | None = None  # the process kills itself there
+    exit_once: bool = False  # ... on the first attempt only
+    result: Any = None
+    text: str | None = None  # the message of each progress event
+
+
+KINDS: Final[dict[str, type[Struct]]] = {"research": Research, "scan": Scan, "drill": Drill}
+
+
+def check_args(kind: str, args: Any) -> None:
+    """Refuse args that a built-in kind cannot take, naming the field."""
+    if expected := KINDS.get(kind):
+        try:
+            msgspec.convert(args, expected)
+        except msgspec.ValidationError as error:
+            raise WrongField(*field_of(error, "args")) from None
+    elif not isinstance(args, dict):
+        raise WrongField("args", "must be an object")
+
+
+def field_of(error: msgspec.ValidationError, root: str) -> tuple[str, str]:
+    """The field a validation error is about, as a path from `root`, and what is wrong with it."""
+    reason, _, path = str(error).partition(" - at `")
+    inner = path.rstrip("`").removeprefix("$").lstrip(".")
+    if not inner and (named := reason.split("`")[1::2]) and reason.startswith("Object "):
+        inner = named[-1]  # a missing or an unknown field: the sentence itself names it
+    return (f"{root}.{inner}" if root and inner else inner or root), reason.replace("`", "'")

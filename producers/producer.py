@@ -1,0 +1,107 @@
+"""Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it in line once."""
+
+import base64
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from producers.kinds import check_args
+from streams.errors import OtherBody, Refused, WrongField
+from streams.keys import BANDS, check_key, check_word, join_id
+from streams.messages import Job, encode
+from streams.policies import Platforms
+from streams.states import State
+from streams.transitions import Transitions
+
+BATCH = 500  # jobs in one call: a few milliseconds of the server's time
+
+
+class Submission(Struct, frozen=True):
+    """What somebody asks for."""
+
+    platform: str
+    kind: str
+    args: Any = {}  # decoded JSON
+    id: str | None = None  # the caller's key; the same key again is the same job
+    priority: str = "normal"
+
+
+class Submitted(Struct, frozen=True):
+    """The answer: the job, where it is now, and whether it had been accepted before."""
+
+    job_id: str
+    state: State
+    replayed: bool
+
+
+class Producer:
+    """The door through which every job comes in."""
+
+    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
+        self._transitions = transitions
+        self._platforms = platforms
+
+    async def submit(self, submission: Submission) -> Submitted:
+        """Accept a job. Raises `WrongField`, `OtherBody` or `StoreFull`; then nothing was stored."""
+        (answer,) = await self.submit_many([submission])
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    async def submit_many(self, submissions: Sequence[Submission]) -> list[Submitted | Refused]:
+        """Accept each valid one and say why not of each other, in the order given."""
+        answers: dict[int, Submitted | Refused] = {}
+        by_platform: dict[str, list[tuple[int, Job, str]]] = {}
+        for index, submission in enumerate(submissions):
+            try:
+                job, fingerprint = self._check(submission)
+            except Refused as refusal:
+                answers[index] = refusal
+            else:
+                by_platform.setdefault(job.platform, []).append((index, job, fingerprint))
+        for jobs in by_platform.values():
+            for start in range(0, len(jobs), BATCH):
+                batch = jobs[start : start + BATCH]
+                words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch])
+                for (index, job, _), answer in zip(batch, words, strict=True):
+                    answers[index] = _answer(job, answer)
+        return [answers[index] for index in range(len(submissions))]
+
+    def _check(self, submission: Submission) -> tuple[Job, str]:
+        platform = self._platforms.known(submission.platform)
+        kind = check_word(submission.kind, "kind")
+        if submission.priority not in BANDS:
+            raise WrongField("priority", f"one of {', '.join(BANDS)}")
+        check_args(kind, submission.args)
+        key = new_key() if submission.id is None else check_key(submission.id)
+        job = Job(platform, key, kind, encode(submission.args), submission.priority)
+        return job, fingerprint(kind, submission.args, submission.priority)
+
+
+def _answer(job: Job, words: list[str]) -> Submitted | Refused:
+    if words[0] == "conflict":
+        return OtherBody(join_id(job.platform, job.key))
+    return Submitted(join_id(job.platform, job.key), State(words[1]), words[0] == "again")
+
+
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def fingerprint(kind: str, args: Any, priority: str) -> str:
+    """Equal for the same request however its JSON was written; 16 characters, so that the record stays small."""
+    digest = hashlib.blake2b(_sorted([kind, args, priority]), digest_size=12)
+    return base64.urlsafe_b64encode(digest.digest()).decode()
+
+
+def new_key() -> str:
+    """A UUIDv7: unique, and sorted by the time it was made."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

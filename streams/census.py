@@ -1,0 +1,65 @@
+"""What is there now: how many jobs wait and which ones run, straight from the store."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct, json
+
+from streams.connection import Command, Store
+from streams.keys import BANDS, PlatformKeys
+from streams.messages import Record
+from streams.reading import pairs, read_args, read_jobs, to_lease
+
+
+class Running(Struct, frozen=True):
+    """A job that has an owner right now."""
+
+    record: Record
+    workflow_id: str
+    elapsed_seconds: float
+
+
+class Census(Struct, frozen=True):
+    """Counts of one moment."""
+
+    running: tuple[Running, ...]
+    waiting: dict[str, int]  # platform -> jobs, only where some wait
+
+
+async def take_census(store: Store, platforms: Iterable[str]) -> Census:
+    """Count and name. What waits is what stands in line and has no lease: right even if a group was rebuilt."""
+    all_keys = [PlatformKeys(platform) for platform in platforms]
+    commands: list[Command] = [("TIME",)]
+    for keys in all_keys:
+        commands += [("XLEN", keys.jobs(band)) for band in BANDS]
+        commands.append(("HGETALL", keys["leases"]))
+    clock, *replies = await store.commands(commands)
+    now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
+    waiting: dict[str, int] = {}
+    wanted: list[tuple[PlatformKeys, str, int]] = []
+    width = len(BANDS) + 1
+    for index, keys in enumerate(all_keys):
+        *lengths, flat = replies[index * width : (index + 1) * width]
+        leases = [to_lease(nonce, text) for nonce, text in pairs(flat).items()]
+        wanted += [(keys, lease.key, 1 << 31) for lease in leases]
+        if (count := sum(lengths) - len(leases)) > 0:
+            waiting[keys.platform] = count
+    running = []
+    for (keys, _, _), found in zip(wanted, await read_jobs(store, wanted), strict=True):
+        if found and found[0].started_ms is not None:
+            record = found[0]
+            elapsed = max(0.0, (now_ms - found[0].started_ms) / 1000)
+            running.append(Running(record, workflow_of(record, await read_args(store, keys, record)), elapsed))
+    return Census(tuple(running), waiting)
+
+
+def workflow_of(record: Record, args: bytes | None) -> str:
+    """The workflow a job was asked for as, where its args name one; else its kind."""
+    try:
+        named = json.decode(args or b"{}", type=_Workflow).workflow_id
+    except ValueError:
+        named = None
+    return named or record.kind
+
+
+class _Workflow(Struct):
+    workflow_id: str | None = None

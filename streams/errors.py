@@ -1,0 +1,78 @@
+"""Everything Tailrace itself can refuse or miss, as one tree of sentences.
+
+    TailraceError
+    ├── BadConfiguration       a setting is wrong; the process stops with exit code 78
+    ├── StoreError
+    │   ├── NoStore            nothing answers at the address, or no address is known; exit code 69
+    │   ├── UnfitStore         something answers, but jobs would not be safe there; exit code 78
+    │   └── StoreFull          the store refuses new work until memory is freed
+    ├── Refused                a job that cannot be accepted as it was asked for
+    │   ├── WrongField         a value is wrong: `field` names it
+    │   └── OtherBody          the same job id was already accepted with another body
+    ├── JobNotFound            no job of that id is kept
+    └── Lost                   the fence refused a write: a newer attempt owns the job, or it has ended
+
+What a handler raises to steer its job (Delay, ...) is not an error and lives in `consumers.outcomes`.
+"""
+
+
+class TailraceError(Exception):
+    """The root: catch this to catch everything Tailrace raises by itself."""
+
+
+class BadConfiguration(TailraceError):
+    """A setting is wrong; the sentence names it and what it may be."""
+
+
+class StoreError(TailraceError):
+    """The store cannot serve right now, or never could."""
+
+
+class NoStore(StoreError):
+    """Nothing answers where the store should be."""
+
+
+class UnfitStore(StoreError, BadConfiguration):
+    """The server would lose jobs: it evicts keys, is too old, or is a read-only replica."""
+
+
+class StoreFull(StoreError):
+    """The server has no memory for new work; running jobs still end."""
+
+
+class Refused(TailraceError):
+    """The job was not accepted, and nothing of it was stored."""
+
+
+class WrongField(Refused):
+    """One value of a submission is wrong."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class OtherBody(Refused):
+    """The id is taken by a job with another kind, other args or other options."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} was already accepted with another body; choose another id")
+        self.job_id = job_id
+
+
+class JobNotFound(TailraceError):
+    """No job of this id is kept: it never was, or its retention has passed."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job {job_id} is kept")
+        self.job_id = job_id
+
+
+class Lost(TailraceError):
+    """This attempt no longer owns its job: nothing it says is written any more."""
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__(f"attempt {attempt} of job {job_id} no longer owns it")
+        self.job_id = job_id
+        self.attempt = attempt

@@ -1,0 +1,138 @@
+"""The loader: turns the Lua files beside it into scripts that run a list of operations in one call.
+
+Each `<name>.lua` is one transition; its header is its signature. A script is the prelude, some of the functions, and a
+dispatcher over (name, keys, args), so a single call and a batch of hundreds are the same thing:
+
+    KEYS   for each platform: all its own keys, in the order of `keys.PLATFORM_KEYS`, then each operation's job keys
+    ARGV   for each platform: how many operations, then for each its name and its arguments
+    reply  one answer per operation; an operation that broke answers {"error", why} and disturbs no other
+"""
+
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+
+from msgspec import Struct
+
+from streams.keys import BANDS, FRONT, GROUP, JOB_KEYS, PLATFORM_KEYS
+
+
+class Function(Struct, frozen=True):
+    """One transition as its file says it."""
+
+    name: str
+    summary: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    returns: str
+    body: str
+
+    @property
+    def job_keys(self) -> tuple[str, ...]:
+        return tuple(k for k in self.keys if k in JOB_KEYS)
+
+
+class Script(Struct, frozen=True):
+    """Lua text ready to be sent, known to the server by its digest."""
+
+    text: str
+    sha: str
+    functions: dict[str, Function]
+
+
+_HEADER = re.compile(r"((?:--.*\n)+)")
+_FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
+
+
+def parse(name: str, text: str) -> Function:
+    """Read the header of a Lua file; a file that does not follow the form is a bug and says so."""
+    match = _HEADER.match(text)
+    if not match or not text.startswith(f"-- {name}: "):
+        raise ValueError(f"{name}.lua does not begin with '-- {name}: <what it does>'")
+    header = match[1]
+    names: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
+    section = ""
+    for line in header.splitlines()[1:]:
+        if found := _FIELD.match(line):
+            section = found[1].strip() or section
+            names[section].append(found[2])
+    _, _, returns = header.partition("-- Returns  ")
+    if not returns:
+        raise ValueError(f"{name}.lua does not say what it returns")
+    summary = header.splitlines()[0].removeprefix(f"-- {name}: ")
+    return Function(name, summary, tuple(names["KEYS"]), tuple(names["ARGV"]), returns.strip(), text[match.end() :])
+
+
+@cache
+def functions() -> dict[str, Function]:
+    """Every transition there is, by name."""
+    found = sorted(files(__name__).iterdir(), key=lambda file: file.name)
+    return {
+        file.name.removesuffix(".lua"): parse(file.name.removesuffix(".lua"), file.read_text(encoding="utf-8"))
+        for file in found
+        if file.name.endswith(".lua") and file.name != "prelude.lua"
+    }
+
+
+def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
+    """The script that can run these functions. Only what brings new work is refused when memory is full."""
+    chosen = {name: (sources or functions())[name] for name in names}
+    prelude = (files(__name__) / "prelude.lua").read_text(encoding="utf-8")
+    parts = [
+        "#!lua" if brings_work else "#!lua flags=allow-oom",
+        f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
+        f"local {', '.join(PLATFORM_KEYS)}",
+        prelude,
+        _binding(),
+        "local operations = {}",
+        *(_definition(function) for function in chosen.values()),
+        _DISPATCHER,
+    ]
+    text = "\n".join(parts)
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen)
+
+
+def _binding() -> str:
+    keys = ", ".join(f"KEYS[k + {i}]" for i in range(1, len(PLATFORM_KEYS) + 1))
+    bands = ", ".join(f"{band} = jobs_{band}" for band in BANDS)
+    return f"""
+local function bind(k)
+  {", ".join(PLATFORM_KEYS)} = {keys}
+  prefix = string.match(KEYS[k + 1], '^.*}}:')
+  platform = string.match(prefix, '{{(.*)}}')
+  jobs = {{ {bands} }}
+  gather()
+end"""
+
+
+def _definition(function: Function) -> str:
+    lines = [f"operations['{function.name}'] = {{ {len(function.job_keys)}, {len(function.args)}, function(k, a)"]
+    for table, offset, names in (("KEYS", "k", function.job_keys), ("ARGV", "a", function.args)):
+        if names:
+            values = ", ".join(f"{table}[{offset} + {i}]" for i in range(1, len(names) + 1))
+            lines.append(f"local {', '.join(names)} = {values}")
+    return "\n".join([*lines, function.body, "end }"])
+
+
+_DISPATCHER = f"""
+local answers = {{}}
+local k, a = 0, 1
+while a <= #ARGV do
+  bind(k)
+  k = k + {len(PLATFORM_KEYS)}
+  local count = tonumber(ARGV[a])
+  a = a + 1
+  for _ = 1, count do
+    local operation = operations[ARGV[a]]
+    local fine, answer = pcall(operation[3], k, a)
+    if not fine then
+      answer = {{ 'error', type(answer) == 'table' and answer.err or tostring(answer) }}
+    end
+    answers[#answers + 1] = answer
+    k = k + operation[1]
+    a = a + 1 + operation[2]
+  end
+  flush()
+end
+return answers"""

@@ -1,0 +1,26 @@
+-- bury: forget a consumer that holds nothing and has fallen silent or said goodbye; one that still lives just beats again.
+-- KEYS  beats        hash    its counter
+--       leases       hash    who runs what
+--       jobs_urgent  stream  whose group forgets it, as its three neighbours
+--       jobs_high    stream
+--       jobs_normal  stream
+--       jobs_low     stream
+-- ARGV  owner    the consumer
+--       counter  its beat counter as last seen
+-- Returns  buried | alive | holds
+if (redis.call('HGET', beats, owner) or '') ~= counter then
+  return 'alive'
+end
+for _, lease in ipairs(redis.call('HVALS', leases)) do
+  if string.match(lease, '^%S+ %S+ %S+ (%S+)') == owner then
+    return 'holds'
+  end
+end
+redis.call('HDEL', beats, owner)
+for _, band in ipairs(BANDS) do
+  local pending = redis.pcall('XPENDING', jobs[band], GROUP, '-', '+', 1, owner)
+  if not pending.err and #pending == 0 then
+    redis.call('XGROUP', 'DELCONSUMER', jobs[band], GROUP, owner)
+  end
+end
+return 'buried'

@@ -1,0 +1,21 @@
+-- cancel: end a job that nobody runs yet.
+-- KEYS  record           hash    the state of the job
+--       log              list    the job's history
+--       front            zset    the job leaves it
+--       ended_cancelled  zset    cancelled jobs by time, for retention
+--       events           stream  the live feed
+-- ARGV  key   the job's key
+--       more  the end of the event, JSON members with a leading comma, or empty
+-- Returns  ok | again | running | ended | missing
+local field = redis.call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt')
+local state = field[1]
+if not state then
+  return 'missing'
+end
+if state ~= 'waiting' then
+  return state == 'cancelled' and 'again' or state == 'running' and 'running' or 'ended'
+end
+local job = { seq = tonumber(field[2] or 1), entry = field[3], band = field[4] }
+finish(record, key, job, 'cancelled', tail(key, field[5], 'cancelled', nil, more))
+redis.call('ZREM', front, key)
+return 'ok'

@@ -1,0 +1,116 @@
+-- claim: open attempts for as many jobs as there is room for, the front of the line first, then band by band.
+-- KEYS  jobs_urgent  stream  the lines, read by the group
+--       jobs_high    stream
+--       jobs_normal  stream
+--       jobs_low     stream
+--       front        zset    jobs that go first
+--       leases       hash    who runs what; its length is how many run
+--       events       stream  the live feed
+--       bell         stream  where the caller waits when there is too little
+-- ARGV  owner        the consumer that claims
+--       deadline_ms  its silence after which the lease counts as lost
+--       overall      how many may run at a time on this platform, 0: any number
+--       nonces       one fence per free slot, separated by spaces; may be empty
+--       resent       1 when an earlier send of this very call may have been carried out
+-- Returns  <bell id> then nonce, key, attempt, kind, args of each job; the bell id is empty when every slot was filled
+local wanted = {}
+for nonce in string.gmatch(nonces, '%S+') do
+  wanted[#wanted + 1] = nonce
+end
+flush_leases()
+
+local answer, taken = { '' }, 0
+
+local function hand_over(nonce, key, attempt, kind, payload)
+  payload = payload or redis.call('GET', prefix .. 'args:' .. key)
+  for _, value in ipairs({ nonce, key, attempt, kind, payload or '' }) do
+    answer[#answer + 1] = value
+  end
+end
+
+local function args_of(fields)
+  for i = 1, #fields, 2 do
+    if fields[i] == 'args' then
+      return fields[i + 1]
+    end
+  end
+end
+
+if resent == '1' and #wanted > 0 then -- what an unheard answer gave is given again, under the same fences
+  local fresh = {}
+  for i, lease in ipairs(redis.call('HMGET', leases, unpack(wanted))) do
+    if lease then
+      local key, band, entry = string.match(lease, '^(%S+) (%S+) (%S+)')
+      local job = redis.call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind')
+      local found = redis.call('XRANGE', jobs[band], entry, entry)[1]
+      hand_over(wanted[i], key, job[1], job[2], found and args_of(found[2]))
+    else
+      fresh[#fresh + 1] = wanted[i]
+    end
+  end
+  wanted = fresh
+end
+
+local room = #wanted
+if tonumber(overall) > 0 then
+  room = math.min(room, tonumber(overall) - redis.call('HLEN', leases))
+end
+
+local function open(key, band, entry, payload)
+  local record = prefix .. 'job:' .. key
+  local job = redis.call('HMGET', record, 'state', 'entry', 'attempt', 'seq', 'kind')
+  if not job[1] then -- nobody knows this job any more: the entry is a leftover
+    add(settled, band, entry)
+    return
+  end
+  if job[1] ~= 'waiting' or job[2] ~= entry then -- delivered again after the group was rebuilt; not for us
+    return
+  end
+  local nonce, attempt, seq = wanted[taken + 1], (job[3] or 0) + 1, (job[4] or 1) + 1
+  emit(key, seq, tail(key, attempt, 'started', owner))
+  taken = taken + 1
+  redis.call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'seq', seq,
+    'reported', 0, 'started_ms', now_ms)
+  granted[#granted + 1] = nonce
+  granted[#granted + 1] = key .. ' ' .. band .. ' ' .. entry .. ' ' .. owner .. ' ' .. deadline_ms
+  hand_over(nonce, key, attempt, job[5], payload)
+end
+
+while taken < room do
+  local key = redis.call('ZPOPMIN', front)[1]
+  if not key then
+    break
+  end
+  local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry')
+  if job[1] then -- protected: without its group the entry is found in the line itself, below
+    local found = redis.pcall('XCLAIM', jobs[job[1]], GROUP, owner, 0, job[2])[1]
+    if found then
+      pcall(open, key, job[1], job[2], args_of(found[2]))
+    end
+  end
+end
+
+for _, band in ipairs(BANDS) do
+  while taken < room and redis.call('XLEN', jobs[band]) > 0 do
+    local read = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', room - taken, 'STREAMS', jobs[band], '>' }
+    local reply = redis.pcall(unpack(read))
+    if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
+      redis.call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
+      reply = redis.call(unpack(read))
+    end
+    if not reply then
+      break
+    end
+    for _, entry in ipairs(reply[1][2]) do -- protected: a job whose keys were spoilt by hand holds up no other
+      pcall(open, entry[2][2], band, entry[1], args_of(entry[2]))
+    end
+  end
+end
+
+-- A slot this caller leaves free is for whoever waits, unless the line is empty or nobody is ever kept waiting.
+freed = (tonumber(overall) > 0 and taken == #wanted) and math.max(0, freed - taken) or 0
+if taken < #wanted then
+  local last = redis.call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
+  answer[1] = last and last[1] or '0-0'
+end
+return answer

@@ -1,0 +1,17 @@
+-- fail: end a job with its error.
+-- KEYS  record        hash    the fence and the state of the job
+--       log           list    the job's history; its last event holds the error
+--       leases        hash    this attempt's lease, given back
+--       ended_failed  zset    failed jobs by time, for retention
+--       events        stream  the live feed
+-- ARGV  key    the job's key
+--       nonce  the fence: refused unless it is the current one
+--       event  the rest of the event, JSON, with the error
+-- Returns  ok | again | lost
+local job, refusal = fence(record, nonce, 'failed')
+if not job then
+  return refusal
+end
+finish(record, key, job, 'failed', event)
+drop(nonce)
+return 'ok'

@@ -1,0 +1,5 @@
+-- observe: see who beats and who runs what.
+-- KEYS  beats   hash  owner -> beat counter
+--       leases  hash  who runs what
+-- Returns  the beats, then the leases, each as name and value in turn
+return { redis.call('HGETALL', beats), redis.call('HGETALL', leases) }

@@ -1,0 +1,154 @@
+-- What every transition stands on. The loader puts it in front of the functions of a script and writes, from
+-- PLATFORM_KEYS in keys.py, the line that declares the platform's keys (jobs_normal, front, leases ...) as locals.
+--
+-- A script runs a list of operations, platform by platform. What many operations do alike (take leases away, settle
+-- stream entries, feed the live events, ring the bell) is gathered and written once per platform by `flush`, so
+-- that a batch costs few calls. Nothing between a gathered write and `flush` can fail: each operation runs
+-- protected, checks everything before its first write, and `flush` runs whatever happened.
+
+local clock = redis.call('TIME')
+local now_ms = string.format('%d%03d', clock[1], math.floor(clock[2] / 1000))
+local now_us = string.format('%d%06d', clock[1], clock[2])
+
+local stamped -- the time of this call as a client reads it, made when the first event needs it
+local function stamp()
+  if not stamped then
+    local seconds = tonumber(clock[1])
+    local day = math.floor(seconds / 86400)
+    -- civil date of a day number: count years from 1 March, so that leap days come last
+    local z = day + 719468
+    local era = math.floor(z / 146097)
+    local doe = z - era * 146097
+    local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+    local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
+    local mp = math.floor((5 * doy + 2) / 153)
+    local month = mp < 10 and mp + 3 or mp - 9
+    local year = yoe + era * 400 + (month <= 2 and 1 or 0)
+    local rest = seconds - day * 86400
+    stamped = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, month, doy - math.floor((153 * mp + 2) / 5) + 1,
+      math.floor(rest / 3600), math.floor(rest / 60) % 60, rest % 60, math.floor(clock[2] / 1000))
+  end
+  return stamped
+end
+
+local prefix, platform -- of the platform at hand; `bind`, written by the loader, sets them with its keys
+local jobs             -- band -> stream
+local granted          -- new leases: nonce, then what it stands for
+local settled          -- band -> entries whose jobs have ended
+local dropped          -- nonces of leases that are over
+local ended            -- state -> jobs that ended so, with their time
+local feed             -- the live events of this call
+local freed            -- how many leases ended in this call and were not used again by it
+local rung             -- whether somebody who waits should look again
+
+local function gather()
+  granted, settled, dropped, ended, feed, freed, rung = {}, {}, {}, {}, {}, 0, false
+end
+
+local function add(lists, name, ...)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  for i = 1, select('#', ...) do
+    list[#list + 1] = (select(i, ...))
+  end
+end
+
+local function flush_leases()
+  if #dropped > 0 then
+    redis.call('HDEL', leases, unpack(dropped))
+    dropped = {}
+  end
+  if #granted > 0 then
+    redis.call('HSET', leases, unpack(granted))
+    granted = {}
+  end
+end
+
+local FEED_LENGTH, FEED_BATCH, FEED_BYTES = 4096, 64, 4096
+
+local function flush()
+  flush_leases()
+  for band, entries in pairs(settled) do
+    redis.pcall('XACK', jobs[band], GROUP, unpack(entries)) -- protected: the group may have been destroyed by hand
+    redis.call('XDEL', jobs[band], unpack(entries))
+  end
+  for state, members in pairs(ended) do
+    redis.call('ZADD', state == 'completed' and ended_completed or state == 'failed' and ended_failed or ended_cancelled,
+      unpack(members))
+  end
+  for first = 1, #feed, FEED_BATCH do
+    redis.call('XADD', events, 'MAXLEN', '~', FEED_LENGTH, '*', unpack(feed, first, math.min(#feed, first + FEED_BATCH - 1)))
+  end
+  if rung or freed > 0 then
+    redis.call('XADD', bell, 'MAXLEN', 1, '*', 'at', now_ms)
+  end
+end
+
+-- Appends an event to a job's history and to the live feed. `tail` is the rest of the event's JSON.
+-- The first write of an operation: after the fence has read the record, a spoilt log is all that can still refuse.
+local function emit(key, seq, tail)
+  local event = '{"id":"' .. seq .. '-' .. now_us .. '","seq":' .. seq .. ',"time":"' .. stamp() .. '",' .. tail
+  redis.call('RPUSH', prefix .. 'log:' .. key, event)
+  feed[#feed + 1] = key .. ' ' .. seq
+  feed[#feed + 1] = #event <= FEED_BYTES and event or ''
+end
+
+-- The rest of an event that the store itself makes.
+local function tail(key, attempt, status, worker, more)
+  return '"jobId":"' .. platform .. '.' .. key .. '","attempt":' .. (attempt or 'null') .. ',"status":"' .. status ..
+    '","step":null,"workerId":' .. (worker and '"' .. worker .. '"' or 'null') .. (more or '') .. '}'
+end
+
+-- The fence: the job's fields when `nonce` is the attempt that runs it; else nil and why not.
+-- `again`: this very attempt brought the job to `goal` before. `lost`: it is not, or no longer, this attempt's job.
+local FENCED = { 'state', 'nonce', 'seq', 'entry', 'band', 'attempt', 'crashes', 'reported' }
+local function fence(record, nonce, goal)
+  local field = redis.call('HMGET', record, unpack(FENCED))
+  local job = {
+    state = field[1], seq = tonumber(field[3]), entry = field[4], band = field[5],
+    attempt = field[6], crashes = tonumber(field[7] or 0), reported = tonumber(field[8] or 0),
+  }
+  if field[2] ~= nonce then
+    return nil, 'lost'
+  elseif field[1] ~= 'running' then
+    return nil, field[1] == goal and 'again' or 'lost', job
+  end
+  return job
+end
+
+local function drop(nonce)
+  dropped[#dropped + 1] = nonce
+  freed = freed + 1
+end
+
+-- The one end of a job: state, event, entry, lease and retention in one fact.
+local function finish(record, key, job, state, event)
+  local seq = job.seq + 1
+  emit(key, seq, event)
+  redis.call('HSET', record, 'state', state, 'seq', seq, 'ended_ms', now_ms)
+  add(settled, job.band, job.entry)
+  add(ended, state, now_ms, key)
+end
+
+-- The place in line of an entry: its acceptance, as a number that keeps the order of entries within a millisecond.
+local function acceptance(entry)
+  local ms, n = string.match(entry, '^(%d+)-(%d+)$')
+  return string.format('%.0f', ms * 4096 + math.min(tonumber(n), 4095))
+end
+
+-- Every "back in line": the entry pends under the reserved consumer, the job goes before newer ones. An entry that
+-- is no longer pending (its group was destroyed) comes again from the stream itself.
+local function back_in_line(record, key, job, worker, reason)
+  local seq = job.seq + 1
+  emit(key, seq, tail(key, job.attempt, 'superseded', worker, ',"reason":"' .. reason .. '"'))
+  redis.call('HSET', record, 'state', 'waiting', 'seq', seq)
+  local pending = redis.pcall('XPENDING', jobs[job.band], GROUP, job.entry, job.entry, 1)
+  if #pending == 1 then -- without this look XAUTOCLAIM would take the next entry when this one is gone
+    redis.call('XAUTOCLAIM', jobs[job.band], GROUP, FRONT, 0, job.entry, 'COUNT', 1, 'JUSTID')
+    redis.call('ZADD', front, acceptance(job.entry), key)
+  end
+  rung = true
+end

@@ -1,0 +1,38 @@
+-- reclaim: take a job away from an owner that was seen silent for its deadline; the last allowed loss ends the job.
+-- KEYS  record        hash    the attempt and the crashes of the job
+--       log           list    the job's history
+--       leases        hash    the lost lease, removed
+--       beats         hash    the owner's beat counter
+--       front         zset    where the job goes
+--       ended_failed  zset    for a job that lost too many attempts
+--       events        stream  the live feed
+--       bell          stream  rung: there is work
+-- ARGV  key          the job's key
+--       nonce        the lease that was watched
+--       owner        whose it is
+--       counter      the owner's beat counter as last seen, empty when it had none
+--       max_crashes  lost attempts after which the job ends failed
+-- Returns  reclaimed | failed | alive | gone
+local lease = redis.call('HGET', leases, nonce)
+if not lease then
+  return 'gone'
+end
+if (redis.call('HGET', beats, owner) or '') ~= counter then
+  return 'alive'
+end
+local job = fence(record, nonce)
+if not job then -- a lease without its running attempt only takes up room
+  drop(nonce)
+  return 'gone'
+end
+local crashes, answer = job.crashes + 1, 'reclaimed'
+if crashes < tonumber(max_crashes) then
+  back_in_line(record, key, job, owner, 'lost')
+else
+  answer = 'failed'
+  finish(record, key, job, 'failed', tail(key, job.attempt, 'failed', owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
+    '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
+end
+redis.call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
+drop(nonce)
+return answer

@@ -1,0 +1,18 @@
+-- release: hand a running job back unfinished, at no cost and to the front of the line.
+-- KEYS  record  hash    the fence and the state of the job
+--       log     list    the job's history
+--       leases  hash    this attempt's lease, given back
+--       front   zset    where the job goes
+--       events  stream  the live feed
+--       bell    stream  rung: there is work
+-- ARGV  key    the job's key
+--       nonce  the fence: refused unless it is the current one
+--       owner  the consumer that hands it back
+-- Returns  ok | again | lost
+local job, refusal = fence(record, nonce, 'waiting')
+if not job then
+  return refusal
+end
+back_in_line(record, key, job, owner, 'released')
+drop(nonce)
+return 'ok'

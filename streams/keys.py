@@ -1,0 +1,101 @@
+"""Every name that exists in the store, and the only place where names are put together.
+
+A platform is one hash slot: all its keys carry the hash tag `{platform}`, so each transition touches one slot
+and the same code runs on a single server and on a cluster. A job id is `<platform>.<key>`: the id tells the slot.
+"""
+
+import re
+from typing import Final
+
+from streams.errors import WrongField
+
+NAMESPACE: Final = "tr"
+GROUP: Final = "consumers"  # the consumer group of every jobs stream
+FRONT: Final = "front"  # the reserved group consumer under which the jobs at the front of the line pend
+
+BANDS: Final = ("urgent", "high", "normal", "low")  # priorities, first to last
+
+PLATFORM_KEYS: Final = (
+    *(f"jobs_{band}" for band in BANDS),
+    "front",
+    "leases",
+    "beats",
+    "bell",
+    "events",
+    "ended_completed",
+    "ended_failed",
+    "ended_cancelled",
+)
+"""What a platform has once; everything else belongs to one job."""
+
+JOB_KEYS: Final = {"record": "job", "log": "log", "args": "args"}
+"""What a job has: the name used by transitions, and the word in the key."""
+
+_PLATFORM = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class PlatformKeys:
+    """The keys of one platform, each built once."""
+
+    __slots__ = ("_args", "_log", "_record", "by_name", "platform", "prefix")
+
+    def __init__(self, platform: str) -> None:
+        self.platform = check_platform(platform)
+        self.prefix = f"{NAMESPACE}:{{{platform}}}:"
+        self.by_name = {name: self.prefix + name.replace("_", ":") for name in PLATFORM_KEYS}
+        self._record, self._log, self._args = (f"{self.prefix}{word}:" for word in JOB_KEYS.values())
+
+    def __getitem__(self, name: str) -> str:
+        return self.by_name[name]
+
+    def jobs(self, band: str) -> str:
+        return self.by_name[f"jobs_{band}"]
+
+    def record(self, key: str) -> str:
+        return self._record + key
+
+    def log(self, key: str) -> str:
+        return self._log + key
+
+    def args(self, key: str) -> str:
+        return self._args + key
+
+    def of_job(self, name: str, key: str) -> str:
+        """The key called `name` in a transition's header, for one job."""
+        return f"{self.prefix}{JOB_KEYS[name]}:{key}"
+
+    def id(self, key: str) -> str:
+        return join_id(self.platform, key)
+
+
+def join_id(platform: str, key: str) -> str:
+    return f"{platform}.{key}"
+
+
+def split_id(job_id: str) -> tuple[str, str]:
+    """Take a job id apart; refuses whatever could not have been one."""
+    platform, dot, key = job_id.partition(".")
+    if not dot or not _PLATFORM.fullmatch(platform) or not _KEY.fullmatch(key):
+        raise WrongField("jobId", "a job id is <platform>.<key>, as given when the job was accepted")
+    return platform, key
+
+
+def check_platform(name: str) -> str:
+    if not _PLATFORM.fullmatch(name):
+        raise WrongField("platform", "1 to 32 of a-z 0-9 _ -, not starting with _ or -")
+    return name
+
+
+def check_key(key: str, field: str = "id") -> str:
+    if not _KEY.fullmatch(key):
+        raise WrongField(field, "1 to 64 of A-Z a-z 0-9 _ -")
+    return key
+
+
+def check_word(word: str, field: str) -> str:
+    """Kinds and consumer names: they stand in records and events as they are."""
+    if not _WORD.fullmatch(word):
+        raise WrongField(field, "1 to 64 of A-Z a-z 0-9 . _ -")
+    return word

@@ -1,0 +1,131 @@
+"""Raw replies into structs, and the reads that change nothing."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from streams.connection import Command, Store
+from streams.errors import JobNotFound
+from streams.keys import PlatformKeys
+from streams.messages import Claim, Hint, Lease, Look, Record, event_tail
+from streams.states import State, Status
+
+NUMBERS = frozenset({"seq", "attempt", "crashes", "started_ms", "ended_ms"})
+
+
+def pairs(flat: Sequence[bytes]) -> dict[str, str]:
+    words = [word.decode() for word in flat]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | None:
+    """A record as HGETALL tells it; None when there is no such job."""
+    fields: dict[str, Any] = dict(pairs(flat))
+    if not fields:
+        return None
+    for name in NUMBERS & fields.keys():
+        fields[name] = int(fields[name])
+    progress = fields.get("progress")
+    return Record(
+        platform=keys.platform,
+        key=key,
+        state=State(fields["state"]),
+        accepted_ms=int(fields["entry"].partition("-")[0]),
+        progress=float(progress) if progress else None,
+        **{n: fields[n] for n in Record.__struct_fields__ if n in fields and n not in {"state", "progress"}},
+    )
+
+
+def to_claims(answer: Sequence[bytes]) -> list[Claim]:
+    """The jobs of a `claim` answer; its first element, the bell's id, is not theirs."""
+    return [
+        Claim(
+            answer[i].decode(),
+            answer[i + 1].decode(),
+            int(answer[i + 2]),
+            answer[i + 3].decode(),
+            answer[i + 4],
+        )
+        for i in range(1, len(answer), 5)
+    ]
+
+
+def to_lease(nonce: str, text: str) -> Lease:
+    key, band, entry, owner, deadline_ms = text.split(" ")
+    return Lease(nonce, key, band, entry, owner, int(deadline_ms) / 1000)
+
+
+def to_look(answer: Sequence[Sequence[bytes]]) -> Look:
+    beats, leases = (pairs(flat) for flat in answer)
+    return Look(beats, tuple(to_lease(nonce, text) for nonce, text in leases.items()))
+
+
+def to_hints(entries: Iterable[Sequence[Any]]) -> list[Hint]:
+    """The events of some feed entries: each entry holds `key seq` and the event's bytes in turn."""
+    hints = []
+    for _, fields in entries:
+        for name, event in zip(fields[::2], fields[1::2], strict=True):
+            key, _, seq = name.decode(errors="replace").partition(" ")
+            if seq.isdigit():
+                hints.append(Hint(key, int(seq), event or None))
+    return hints
+
+
+def iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def queued_event(record: Record) -> bytes:
+    """Event 1 of every job: made of its record, so that a waiting job costs nothing more."""
+    ms = record.accepted_ms
+    head = f'{{"id":"1-{ms}000","seq":1,"time":"{iso(ms)}",'
+    return head.encode() + event_tail(record.id, None, Status.QUEUED, None, None)
+
+
+async def read_record(store: Store, keys: PlatformKeys, key: str) -> Record:
+    record = to_record(keys, key, await store.command("HGETALL", keys.record(key)))
+    if record is None:
+        raise JobNotFound(keys.id(key))
+    return record
+
+
+async def read_job(store: Store, keys: PlatformKeys, key: str, first: int = 1) -> tuple[Record, list[bytes]]:
+    """A job's record and its events from number `first` on, as they were written, in one trip."""
+    jobs = await read_jobs(store, [(keys, key, first)])
+    if jobs[0] is None:
+        raise JobNotFound(keys.id(key))
+    return jobs[0]
+
+
+async def read_jobs(
+    store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]]
+) -> list[tuple[Record, list[bytes]] | None]:
+    """The same for many jobs in one trip; None for a job that is not kept."""
+    commands: list[Command] = []
+    for keys, key, first in wanted:
+        commands.append(("HGETALL", keys.record(key)))
+        commands.append(("LRANGE", keys.log(key), max(0, first - 2), -1))
+    replies = await store.commands(commands)
+    jobs: list[tuple[Record, list[bytes]] | None] = []
+    for (keys, key, first), flat, events in zip(wanted, replies[::2], replies[1::2], strict=True):
+        record = to_record(keys, key, flat)
+        if record and first <= 1:
+            events.insert(0, queued_event(record))
+        jobs.append((record, events) if record else None)
+    return jobs
+
+
+async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes | None:
+    """The args of a job that has not ended; afterwards only those too large for the line are still there."""
+    entries, kept = await store.commands(
+        [("XRANGE", keys.jobs(record.band), record.entry, record.entry), ("GET", keys.args(record.key))]
+    )
+    flat: list[bytes] = entries[0][1] if entries else []
+    inline: bytes | None = dict(zip(flat[::2], flat[1::2], strict=True)).get(b"args", kept)
+    return inline
+
+
+async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> dict[str, list[Any]]:
+    """Wait for news on some streams: stream -> its new entries. Empty when nothing came in time."""
+    reply = await store.command("XREAD", "COUNT", 200, "BLOCK", block_ms, "STREAMS", *cursors, *cursors.values())
+    return {name.decode(): entries for name, entries in reply or ()}

@@ -1,0 +1,98 @@
+"""Settings from the environment: read once, checked at once; a wrong one names itself."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from msgspec import Struct
+
+from streams.errors import BadConfiguration
+from streams.policies import Platforms
+
+SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+class Environment:
+    """Environment variables by type. Empty counts as unset; a secret may also come from the file `NAME_FILE` names."""
+
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        self._variables = os.environ if variables is None else variables
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        return self._variables.get(name, "").strip() or default
+
+    def secret(self, name: str) -> str | None:
+        path = self.text(f"{name}_FILE")
+        if path is None:
+            return self.text(name)
+        try:
+            return Path(path).read_text(encoding="utf-8").strip() or None
+        except OSError as error:
+            raise BadConfiguration(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+
+    def number(self, name: str, default: float, *, least: float = 0.0) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            raise BadConfiguration(f"{name} is {text!r}; it must be a number") from None
+        if not least <= value < float("inf"):
+            raise BadConfiguration(f"{name} is {text}; it must be at least {least:g}")
+        return value
+
+    def whole(self, name: str, default: int, *, least: int = 0, most: int = 1_000_000) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise BadConfiguration(f"{name} is {text!r}; it must be a whole number from {least} to {most}")
+        return int(text)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Comma separated, trimmed, empty parts dropped."""
+        return tuple(part for part in (p.strip() for p in (self.text(name) or "").split(",")) if part)
+
+    def choice(self, name: str, default: str, among: tuple[str, ...]) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in among:
+            raise BadConfiguration(f"{name} is {value!r}; it must be one of {', '.join(among)}")
+        return value
+
+
+class StreamsSettings(Struct, frozen=True):
+    """Where the store is, and which platforms there are."""
+
+    url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: nobody said
+    platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
+
+    @classmethod
+    def read(cls, environment: Environment | None = None) -> Self:
+        env = environment or Environment()
+        platforms = Platforms().declare(env.words("TAILRACE_PLATFORMS"))
+        if path := env.text("TAILRACE_CONFIG"):
+            platforms = platforms.configure(_config(path).get("platforms", {}))
+        return cls(url=_url(env), platforms=platforms)
+
+
+def _url(env: Environment) -> str | None:
+    url = env.secret("REDIS_URL")
+    if url is None and (host := env.text("REDIS_HOST")):
+        url = f"redis://{host}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
+    if url is not None and not url.startswith(SCHEMES):
+        scheme = url.partition("://")[0]
+        raise BadConfiguration(f"REDIS_URL begins with {scheme!r}; this version serves {', '.join(SCHEMES)}")
+    return url
+
+
+def _config(path: str) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None

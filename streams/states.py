@@ -1,0 +1,70 @@
+"""The life of a job: its states, its events, and the table of transitions that docs and tests read."""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class State(StrEnum):
+    """Where a job is; the word is what its record holds."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DELAYED = "delayed"
+    AWAITING = "awaiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in ENDED
+
+
+ENDED: Final = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
+
+
+class Status(StrEnum):
+    """What an event says happened; the word a client sees."""
+
+    QUEUED = "queued"
+    STARTED = "started"
+    PROGRESS = "progress"
+    DELAYED = "delayed"
+    RETRYING = "retrying"
+    SUPERSEDED = "superseded"
+    AWAITING = "awaiting"
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REOPENED = "reopened"
+
+
+TERMINAL: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+
+class Change(NamedTuple):
+    """One way a job's state may change: by which transition, from where, to where, shown as which event."""
+
+    transition: str
+    before: State | None
+    after: State
+    status: Status
+
+
+CHANGES: Final = (
+    Change("submit", None, State.WAITING, Status.QUEUED),
+    Change("claim", State.WAITING, State.RUNNING, Status.STARTED),
+    Change("report", State.RUNNING, State.RUNNING, Status.PROGRESS),
+    Change("complete", State.RUNNING, State.COMPLETED, Status.COMPLETED),
+    Change("fail", State.RUNNING, State.FAILED, Status.FAILED),
+    Change("release", State.RUNNING, State.WAITING, Status.SUPERSEDED),
+    Change("reclaim", State.RUNNING, State.WAITING, Status.SUPERSEDED),
+    Change("reclaim", State.RUNNING, State.FAILED, Status.FAILED),
+    Change("cancel", State.WAITING, State.CANCELLED, Status.CANCELLED),
+)
+
+
+def allowed(transition: str, before: State | None) -> frozenset[State]:
+    """The states a job may be in after `transition` found it in `before`; empty: it is refused."""
+    return frozenset(c.after for c in CHANGES if c.transition == transition and c.before is before)

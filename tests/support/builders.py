@@ -1,0 +1,211 @@
+"""Short ways to set a scene on one platform: jobs in line, owners that take and settle them, and the store as it stands."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from streams.connection import Store
+from streams.keys import BANDS, GROUP, PlatformKeys
+from streams.messages import Claim, Event, Job, Lease, Look, Record, Step, decode_event, event_tail
+from streams.reading import read_job, read_record
+from streams.states import Status
+from streams.transitions import Operation, Transitions, claim, complete, fail, release, report
+
+DUMP = """
+local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  all[#all + 1] = key
+  all[#all + 1] = redis.call('DUMP', key)
+end
+return all"""
+
+NOBODY = "nobody-gave-this"  # a nonce that no claim ever carried
+
+
+async def dump(store: Store) -> dict[bytes, bytes]:
+    """Every key of the store with all it holds."""
+    flat = await store.command("EVAL", DUMP, 0)
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def differences(before: dict[bytes, bytes], after: dict[bytes, bytes]) -> list[str]:
+    """The keys that are not what they were."""
+    return sorted(key.decode() for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+@asynccontextmanager
+async def untouched(store: Store) -> AsyncIterator[None]:
+    """What happens inside leaves no trace in the store."""
+    before = await dump(store)
+    yield
+    changed = differences(before, await dump(store))
+    assert not changed, f"these keys changed: {', '.join(changed)}"
+
+
+async def forget_scripts(store: Store) -> None:
+    await store.command("SCRIPT", "FLUSH")
+
+
+class Desk:
+    """One platform, driven by hand: every transition with its arguments filled in.
+
+    Nonces count up (n1, n2 …), owners are named by the test, and the desk remembers who claimed what.
+    """
+
+    def __init__(
+        self, store: Store, platform: str = "shop", *, overall: int = 0, max_crashes: int = 3
+    ) -> None:
+        self.store = store
+        self.transitions = Transitions(store)
+        self.keys = PlatformKeys(platform)
+        self.overall = overall
+        self.max_crashes = max_crashes
+        self.owners: dict[str, str] = {}
+        self._nonces = (f"n{number}" for number in count(1))
+
+    def job(self, key: str, *, band: str = "normal", args: bytes = b"{}", kind: str = "drill") -> Job:
+        return Job(self.keys.platform, key, kind, args, band)
+
+    def nonces(self, owner: str, slots: int) -> list[str]:
+        fresh = [next(self._nonces) for _ in range(slots)]
+        self.owners.update(dict.fromkeys(fresh, owner))
+        return fresh
+
+    # The transitions
+
+    async def submit(self, *keys: str, band: str = "normal", args: bytes = b"{}") -> list[list[str]]:
+        """Submit jobs in one call; what was asked for is its own fingerprint, as far as it fits."""
+        jobs = [self.job(key, band=band, args=args) for key in keys]
+        return await self.transitions.submit([(job, f"{job.band}{job.args[:32].decode()}") for job in jobs])
+
+    async def claim(self, owner: str = "ann", slots: int = 1) -> list[Claim]:
+        return await self.claim_as(owner, self.nonces(owner, slots))
+
+    async def claim_as(self, owner: str, nonces: Sequence[str]) -> list[Claim]:
+        """Claim under given nonces, as a repeated call does."""
+        return await self.transitions.claim(self.keys, owner, 10.0, self.overall, nonces)
+
+    async def start(self, key: str = "a", owner: str = "ann") -> Claim:
+        """A job of its own that runs."""
+        await self.submit(key)
+        (held,) = await self.claim(owner)
+        assert held.key == key
+        return held
+
+    async def report(
+        self, held: Claim, number: int, step: Step | None = None, progress: float | None = None
+    ) -> str:
+        event = self.progress_event(held, number if step is None else step)
+        return await self.transitions.report(self.keys, held.key, held.nonce, number, progress, event)
+
+    async def complete(self, held: Claim, result: Any = None) -> str:
+        return await self.transitions.complete(
+            self.keys, held.key, held.nonce, self.end_event(held, result=result)
+        )
+
+    async def fail(self, held: Claim, message: str = "it broke") -> str:
+        event = self.end_event(held, error={"type": "ValueError", "message": message})
+        return await self.transitions.fail(self.keys, held.key, held.nonce, event)
+
+    async def release(self, held: Claim) -> str:
+        return await self.transitions.release(self.keys, held.key, held.nonce, self.owners[held.nonce])
+
+    async def reclaim(self, held: Claim, counter: str | None = None) -> str:
+        """Take a job from its silent owner; with `counter`, as an observer who saw that one last."""
+        owner = self.owners[held.nonce]
+        if counter is None:
+            counter = (await self.look()).beats.get(owner, "")
+        lease = Lease(held.nonce, held.key, "normal", "0-0", owner, 10.0)
+        return await self.transitions.reclaim(self.keys, lease, counter, self.max_crashes)
+
+    async def cancel(self, key: str, more: bytes = b"") -> str:
+        return await self.transitions.cancel(self.keys, key, more)
+
+    async def beat(
+        self, owner: str = "ann", held: Iterable[Claim] = ()
+    ) -> tuple[list[str], list[tuple[str, str]]]:
+        (news,) = await self.transitions.beat([(self.keys, [claim.nonce for claim in held])], owner)
+        return news
+
+    async def look(self) -> Look:
+        (look,) = await self.transitions.observe([self.keys])
+        return look
+
+    # The same, as parts of a batch
+
+    def reporting(self, held: Claim, number: int) -> Operation:
+        return report(self.keys, held.key, held.nonce, number, None, self.progress_event(held, number))
+
+    def completing(self, held: Claim, result: Any = None) -> Operation:
+        return complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
+
+    def failing(self, held: Claim) -> Operation:
+        return fail(
+            self.keys, held.key, held.nonce, self.end_event(held, error={"type": "E", "message": "m"})
+        )
+
+    def releasing(self, held: Claim) -> Operation:
+        return release(self.keys, held.key, held.nonce, self.owners[held.nonce])
+
+    def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
+        return claim(owner, 10.0, self.overall, nonces)
+
+    def progress_event(self, held: Claim, step: Step) -> bytes:
+        return event_tail(
+            self.keys.id(held.key), held.number, Status.PROGRESS, step, self.owners.get(held.nonce)
+        )
+
+    def end_event(self, held: Claim, **outcome: Any) -> bytes:
+        status = Status.FAILED if "error" in outcome else Status.COMPLETED
+        return event_tail(
+            self.keys.id(held.key), held.number, status, None, self.owners.get(held.nonce), **outcome
+        )
+
+    # What is there
+
+    async def record(self, key: str) -> Record:
+        return await read_record(self.store, self.keys, key)
+
+    async def log(self, key: str) -> list[bytes]:
+        """A job's events as a client gets them, `queued` included."""
+        return (await read_job(self.store, self.keys, key))[1]
+
+    async def history(self, key: str) -> list[Event]:
+        return [decode_event(event) for event in await self.log(key)]
+
+    async def story(self, key: str) -> list[str]:
+        """A job's history in words: `started 1`, `progress 1 step 2` …"""
+        return [tell(event) for event in await self.history(key)]
+
+    async def line(self, band: str = "normal") -> list[str]:
+        """The entries of a band that are still there, first to last."""
+        entries = await self.store.command("XRANGE", self.keys.jobs(band), "-", "+")
+        return [entry[0].decode() for entry in entries]
+
+    async def pending(self, band: str = "normal") -> list[tuple[str, str]]:
+        """Delivered entries of a band with the consumer that has them."""
+        found = await self.store.command("XPENDING", self.keys.jobs(band), GROUP, "-", "+", 1000)
+        return [(entry[0].decode(), entry[1].decode()) for entry in found]
+
+    async def front(self) -> list[str]:
+        return [key.decode() for key in await self.store.command("ZRANGE", self.keys["front"], 0, -1)]
+
+    async def bell(self) -> str:
+        """The id of the last ring."""
+        rings = await self.store.command("XREVRANGE", self.keys["bell"], "+", "-", "COUNT", 1)
+        return rings[0][0].decode() if rings else "0-0"
+
+    async def destroy_groups(self) -> None:
+        for band in BANDS:
+            if await self.store.command("EXISTS", self.keys.jobs(band)):
+                await self.store.command("XGROUP", "DESTROY", self.keys.jobs(band), GROUP)
+
+
+def tell(event: Event) -> str:
+    words = [event.status.value]
+    if event.attempt is not None:
+        words.append(str(event.attempt))
+    if event.step is not None:
+        words.append(f"step {event.step}")
+    return " ".join(words)
