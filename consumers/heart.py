@@ -2,7 +2,7 @@
 
 It is a process, not a thread, because a handler may hold the interpreter for minutes (a regular expression, a large
 JSON) and must not lose its job for that. It gets its instructions as one JSON line on stdin, tells what it learns as
-JSON lines on stdout, says goodbye when told to, and ends when stdin closes: the consumer is gone, and its silence begins.
+JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its silence begins.
 """
 
 import os
@@ -178,7 +178,7 @@ async def main(instructions: Instructions) -> None:
     os.set_blocking(1, False)
     configure_logs()
     patience = min(ANSWER_SECONDS, instructions.deadline_seconds / 3)
-    async with Store(instructions.url, connections=4, answer_seconds=patience) as store:
+    async with Store(instructions.url, answer_seconds=patience) as store:
         await Heart(instructions, Transitions(store), Page(instructions.page_fd)).run()
 
 

@@ -79,7 +79,10 @@ class Keeper:
         await self._end()
 
     async def _end(self) -> None:
-        if self._heart and self._heart.returncode is None:
+        heart, self._heart = self._heart, None
+        if heart is None:
+            return
+        if heart.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                self._heart.kill()
-            await self._heart.wait()
+                heart.kill()
+        await heart.communicate()  # also closes what we held of it

@@ -75,7 +75,9 @@ class Reader:
         try:
             claims = to_claims(checked(answer))
         except BrokenOperation as error:
-            log.error("claim_broken", owner=self._owner, error=str(error))
+            log.error("claim_broken", owner=self._owner, error=str(error), retry_seconds=LONGEST_PAUSE)
+            self._hungry = False
+            asyncio.get_running_loop().call_later(LONGEST_PAUSE, self.ring)
             self._rooms.give(places)
             return
         for claimed in claims:

@@ -50,7 +50,7 @@ class Runner:
         number: int,
         done: Callable[[], None],
     ) -> None:
-        """`number` is the platform's on the page; `done` is called when an attempt's place comes free."""
+        """`number` is the platform's on the page; `done` is called when an attempt leaves its place."""
         self._keys = keys
         self._owner = owner
         self._handlers = handlers
@@ -111,7 +111,9 @@ class Runner:
             return Failed(failure_of(error))
 
     def _settle(self, running: Running, outcome: Outcome) -> None:
+        """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
+        self._done()
         if isinstance(outcome, Mute):
             self._finished(running, "lost")
             return
@@ -153,7 +155,6 @@ class Runner:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
             self._page.free(running.slot)
-            self._done()
         if how == "lost":
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
 

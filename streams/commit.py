@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from streams.connection import ServerRefusal
 from streams.errors import BadConfiguration, NoStore
 from streams.keys import PlatformKeys
 from streams.transitions import Operation, Transitions
@@ -80,12 +81,11 @@ class Committer:
             try:
                 return await self._transitions.commit(self.keys, operations)
             except (NoStore, BadConfiguration) as error:
-                # The call may have been carried out: what it claimed is asked for again under the same nonces.
-                operations = [_resent(operation) for operation in operations]
                 log.warning("store_away", platform=self.keys.platform, retry_seconds=pause, error=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-
-
-def _resent(operation: Operation) -> Operation:
-    return operation._replace(args=(*operation.args[:-1], 1)) if operation.name == "claim" else operation
+            except ServerRefusal as error:
+                # The server refuses the call as a whole. One by one, so that it reaches only whom it belongs to.
+                if len(operations) == 1:
+                    return [[b"error", str(error).encode()]]
+                return [(await self._send([operation]))[0] for operation in operations]

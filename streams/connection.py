@@ -1,59 +1,38 @@
-"""The way to the store: short commands on a pool, blocking reads on their own, and no retry that we did not choose.
+"""The way to the store: short commands share a connection, blocking reads have their own, nothing is sent twice.
 
-redis-py's defaults would send a command again after a lost reply, let a blocking read die of the socket's timeout and
-notice a half-open link only after a minute. Here a command is sent once; the caller knows whether it may be repeated.
+A command is sent once. When its answer is lost it may or may not have been carried out: whoever called knows whether
+it may be repeated, because every transition carries what makes it idempotent.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from redis import exceptions
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+import hiredis
 
-from streams.errors import BadConfiguration, NoStore, StoreFull, UnfitStore
+from streams.errors import BadConfiguration, NoStore, StoreError, StoreFull, UnfitStore
 from streams.functions import Script
+from streams.wire import Door, Wire
 
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0  # a server that does not answer a short command by then is treated as away
 
-AWAY = (
-    exceptions.ConnectionError,  # also BusyLoading and authentication
-    exceptions.TimeoutError,
-    exceptions.ReadOnlyError,
-    exceptions.MasterDownError,
-    exceptions.ClusterDownError,
-    exceptions.TryAgainError,
-    OSError,
-)
-_AWAY_WORDS = ("BUSY ", "NOREPLICAS", "MISCONF", "UNBLOCKED")
-
 Command = tuple[Any, ...]
+
+
+class ServerRefusal(StoreError):
+    """The server answered with an error that is nobody's setting: a bug, or a key that somebody else wrote."""
 
 
 class Store:
     """One server as this process reaches it."""
 
-    def __init__(self, url: str, *, connections: int = 32, answer_seconds: float | None = ANSWER_SECONDS) -> None:
+    def __init__(self, url: str, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self.url = url
         self._answer_seconds = answer_seconds
-        try:
-            self._pool = BlockingConnectionPool.from_url(
-                url,
-                protocol=2,
-                max_connections=connections,
-                timeout=ANSWER_SECONDS,
-                socket_timeout=answer_seconds,
-                socket_connect_timeout=CONNECT_SECONDS,
-                retry=Retry(NoBackoff(), 0),
-                **({} if url.startswith("unix://") else {"socket_keepalive": True}),
-            )
-        except ValueError as error:
-            raise BadConfiguration(f"REDIS_URL: {error}") from None
-        self._client = Redis(connection_pool=self._pool)
-        self._execute: Callable[..., Awaitable[Any]] = self._client.execute_command
-        self._client.response_callbacks.clear()  # replies as the server sends them; `reading` gives them their types
+        self._door = Door(url, CONNECT_SECONDS)
+        self._wire: Wire | None = None
+        self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,49 +41,62 @@ class Store:
         await self.aclose()
 
     async def aclose(self) -> None:
-        await self._client.aclose()
-        await self._pool.disconnect()
+        if self._wire:
+            self._wire.close()
 
     def blocking(self, block_seconds: float) -> "Store":
         """Another way to the same server, for one reader that waits up to `block_seconds` on the server."""
-        return Store(self.url, connections=1, answer_seconds=block_seconds + ANSWER_SECONDS)
+        return Store(self.url, answer_seconds=block_seconds + ANSWER_SECONDS)
 
     async def run(self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any]) -> Any:
         """Run a script once. The server may have forgotten it at any time: then it is sent whole."""
-        try:
-            try:
-                return await self._execute("EVALSHA", script.sha, len(keys), *keys, *args)
-            except exceptions.NoScriptError:
-                return await self._execute("EVAL", script.text, len(keys), *keys, *args)
-        except (exceptions.RedisError, OSError) as error:
-            raise explain(error) from error
+        wire = self._wire
+        if wire is None or wire.closed:
+            wire = await self._open()
+        reply = await wire.send(hiredis.pack_command(("EVALSHA", script.sha, len(keys), *keys, *args)))
+        if isinstance(reply, hiredis.ReplyError):
+            if not str(reply).startswith("NOSCRIPT"):
+                raise explain(reply)
+            return await self.command("EVAL", script.text, len(keys), *keys, *args)
+        return reply
 
     async def command(self, *command: Any) -> Any:
-        try:
-            return await self._execute(*command)
-        except (exceptions.RedisError, OSError) as error:
-            raise explain(error) from error
+        (reply,) = await self.commands([command])
+        return reply
 
     async def commands(self, commands: Iterable[Command]) -> list[Any]:
-        """Several reads in one trip, in order."""
-        pipeline = self._client.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)
-        try:
-            return list(await pipeline.execute()) if len(pipeline) else []
-        except (exceptions.RedisError, OSError) as error:
-            raise explain(error) from error
+        """Several commands in one trip, in order. The first refusal is raised."""
+        wire = self._wire
+        if wire is None or wire.closed:
+            wire = await self._open()
+        answers = [wire.send(hiredis.pack_command(command)) for command in commands]
+        replies = [await answer for answer in answers]
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise explain(reply)
+        return replies
+
+    async def _open(self) -> Wire:
+        async with self._opening:
+            if self._wire is None or self._wire.closed:
+                self._wire = await self._door.open(self._answer_seconds)
+            return self._wire
+
+
+AWAY = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF")
+CLOSED_TO_US = ("NOAUTH", "WRONGPASS", "NOPERM")
 
 
 def explain(error: Exception) -> Exception:
-    """What an error of the client means for us; an error of our own scripts stays what it is."""
-    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
-        return BadConfiguration(f"the store refuses these credentials: {error}")
-    if isinstance(error, exceptions.OutOfMemoryError):
+    """What the server's word means for us."""
+    text = str(error)
+    if text.startswith(AWAY):
+        return NoStore(f"the store does not serve now: {text}")
+    if text.startswith(CLOSED_TO_US):
+        return BadConfiguration(f"the store refuses these credentials: {text}")
+    if text.startswith("OOM"):
         return StoreFull("the store has no memory left for new work; running jobs go on")
-    if isinstance(error, AWAY) or str(error).startswith(_AWAY_WORDS):
-        return NoStore(f"the store does not answer: {error or type(error).__name__}")
-    return error
+    return ServerRefusal(text)
 
 
 async def check_fitness(store: Store) -> list[str]:
@@ -120,7 +112,7 @@ async def check_fitness(store: Store) -> list[str]:
         raise UnfitStore("the store is a read-only replica; give the address of its master")
     try:
         await store.command("XAUTOCLAIM", "tailrace-probe", "none", "none", 0, "0")
-    except exceptions.ResponseError as error:
+    except ServerRefusal as error:
         if "unknown command" in str(error).lower():
             raise UnfitStore("the store is older than Redis 7.0 or Valkey 7.2; take a newer one") from None
     advice = []

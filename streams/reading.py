@@ -10,6 +10,8 @@ from streams.keys import PlatformKeys
 from streams.messages import Claim, Hint, Lease, Look, Record, event_tail
 from streams.states import State, Status
 
+FEED_COUNT = 200  # entries of one stream in one read
+
 NUMBERS = frozenset({"seq", "attempt", "crashes", "started_ms", "ended_ms"})
 
 
@@ -77,8 +79,9 @@ def iso(ms: int) -> str:
 
 def queued_event(record: Record) -> bytes:
     """Event 1 of every job: made of its record, so that a waiting job costs nothing more."""
-    ms = record.accepted_ms
-    head = f'{{"id":"1-{ms}000","seq":1,"time":"{iso(ms)}",'
+    # Jobs accepted in the same millisecond still have their own ids: the entry's running number tells them apart.
+    ms, number = entry_order(record.entry)
+    head = f'{{"id":"1-{ms}{number:03}","seq":1,"time":"{iso(ms)}",'
     return head.encode() + event_tail(record.id, None, Status.QUEUED, None, None)
 
 
@@ -127,5 +130,22 @@ async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes |
 
 async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> dict[str, list[Any]]:
     """Wait for news on some streams: stream -> its new entries. Empty when nothing came in time."""
-    reply = await store.command("XREAD", "COUNT", 200, "BLOCK", block_ms, "STREAMS", *cursors, *cursors.values())
+    reply = await store.command("XREAD", "COUNT", FEED_COUNT, "BLOCK", block_ms, "STREAMS", *cursors, *cursors.values())
     return {name.decode(): entries for name, entries in reply or ()}
+
+
+async def read_feed_ends(store: Store, streams: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The ids of the oldest and the newest entry of some streams; `0-0` where there is none."""
+    names = list(streams)
+    commands: list[Command] = []
+    for name in names:
+        commands.append(("XRANGE", name, "-", "+", "COUNT", 1))
+        commands.append(("XREVRANGE", name, "+", "-", "COUNT", 1))
+    ids = [entries[0][0].decode() if entries else "0-0" for entries in await store.commands(commands)]
+    return dict(zip(names, zip(ids[::2], ids[1::2], strict=True), strict=True))
+
+
+def entry_order(entry: str) -> tuple[int, int]:
+    """An entry's id as something that sorts."""
+    ms, _, number = entry.partition("-")
+    return int(ms), int(number)

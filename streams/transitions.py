@@ -129,10 +129,8 @@ def submit(platform: PlatformKeys, job: Job, fingerprint: str) -> Operation:
     return Operation("submit", keys, (job.key, job.band, job.kind, job.args, fingerprint, ARGS_ROOM))
 
 
-def claim(
-    owner: str, deadline_seconds: float, overall: int, nonces: Sequence[str], *, resent: bool = False
-) -> Operation:
-    return Operation("claim", (), (owner, int(deadline_seconds * 1000), overall, " ".join(nonces), int(resent)))
+def claim(owner: str, deadline_seconds: float, overall: int, nonces: Sequence[str]) -> Operation:
+    return Operation("claim", (), (owner, int(deadline_seconds * 1000), overall, " ".join(nonces)))
 
 
 def report(

@@ -11,7 +11,6 @@
 --       deadline_ms  its silence after which the lease counts as lost
 --       overall      how many may run at a time on this platform, 0: any number
 --       nonces       one fence per free slot, separated by spaces; may be empty
---       resent       1 when an earlier send of this very call may have been carried out
 -- Returns  <bell id> then nonce, key, attempt, kind, args of each job; the bell id is empty when every slot was filled
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
@@ -36,7 +35,9 @@ local function args_of(fields)
   end
 end
 
-if resent == '1' and #wanted > 0 then -- what an unheard answer gave is given again, under the same fences
+-- What an unheard answer gave is given again, under the same fences. Every call looks, not only one that is known to be
+-- a repetition: on another link the first send may arrive after it, and a nonce must never stand for two jobs.
+if #wanted > 0 then
   local fresh = {}
   for i, lease in ipairs(redis.call('HMGET', leases, unpack(wanted))) do
     if lease then

@@ -1,0 +1,125 @@
+"""One connection that many callers share: commands leave as they come, answers come back in the same order.
+
+redis-py opens the door (URL, TLS, password), hiredis packs and parses, and this protocol does the rest: no pool, no
+task and no timer for each command. One watch looks after all answers that are due; a caller that is cancelled just does
+not hear its own. Nothing is ever sent twice.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, cast
+
+import hiredis
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, RedisError
+
+from streams.errors import BadConfiguration, NoStore
+
+Answer = asyncio.Future[Any]
+
+
+class Wire(asyncio.Protocol):
+    """An open connection."""
+
+    def __init__(self, answer_seconds: float) -> None:
+        self._answer_seconds = answer_seconds
+        self._parser = hiredis.Reader()
+        self._transport: asyncio.Transport | None = None
+        self._due: deque[tuple[Answer, float]] = deque()  # answers not yet heard, and when each was asked for
+        self._watch: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self.closed = False
+
+    def take_over(self, connection: AbstractConnection) -> None:
+        """Go on with a connection that redis-py has opened; it stays referenced, or it would close itself."""
+        self._opened_by = connection
+        writer = connection._writer  # there is no public way to be handed an open connection
+        assert writer is not None
+        self._transport = cast(asyncio.Transport, writer.transport)
+        self._transport.set_protocol(self)
+
+    def send(self, packed: bytes) -> Answer:
+        """Send a packed command; the answer is a value, or a `hiredis.ReplyError` as a value."""
+        answer = self._loop.create_future()
+        if self.closed or self._transport is None:
+            answer.set_exception(NoStore("the connection to the store is closed"))
+            return answer
+        self._due.append((answer, self._loop.time()))
+        self._transport.write(packed)
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._answer_seconds, self._look)
+        return answer
+
+    def close(self, why: str = "the connection to the store was closed") -> None:
+        if not self.closed:
+            self.closed = True
+            if self._transport:
+                self._transport.abort()
+                self._opened_by._reader = self._opened_by._writer = None
+            if self._watch:
+                self._watch.cancel()
+            for answer, _ in self._due:
+                if not answer.done():
+                    answer.set_exception(NoStore(why))
+            self._due.clear()
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed(data)
+        while (reply := self._next()) is not False:
+            answer, _ = self._due.popleft()
+            if not answer.done():
+                answer.set_result(reply)
+
+    def _next(self) -> Any:
+        try:
+            return self._parser.gets() if self._due else False
+        except hiredis.ProtocolError as error:
+            self.close(f"the store does not speak its protocol: {error}")
+            return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.close(f"the store closed the connection{f': {error}' if error else ''}")
+
+    def eof_received(self) -> None:
+        self.close("the store closed the connection")
+
+    def _look(self) -> None:
+        """A server that leaves the oldest question unanswered for too long is away, even if the link looks open."""
+        self._watch = None
+        if self._due:
+            left = self._due[0][1] + self._answer_seconds - self._loop.time()
+            if left <= 0:
+                self.close(f"the store did not answer within {self._answer_seconds:g} s")
+            else:
+                self._watch = self._loop.call_later(left, self._look)
+
+
+class Door:
+    """Opens connections to one URL."""
+
+    def __init__(self, url: str, connect_seconds: float) -> None:
+        self._connect_seconds = connect_seconds
+        options = {} if url.startswith("unix://") else {"socket_keepalive": True}
+        try:
+            self._pool = ConnectionPool.from_url(
+                url, protocol=2, socket_connect_timeout=connect_seconds, retry=Retry(NoBackoff(), 0), **options
+            )
+        except ValueError as error:
+            raise BadConfiguration(f"REDIS_URL: {error}") from None
+
+    async def open(self, answer_seconds: float) -> Wire:
+        connection: Any = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        try:
+            async with asyncio.timeout(2 * self._connect_seconds):
+                await connection.connect()
+        except AuthenticationError as error:
+            raise BadConfiguration(f"the store refuses these credentials: {error}") from error
+        except (RedisError, OSError, TimeoutError) as error:
+            await connection.disconnect(nowait=True)
+            raise NoStore(f"the store does not answer: {error or type(error).__name__}") from error
+        wire = Wire(answer_seconds)
+        wire.take_over(connection)
+        return wire

@@ -1,0 +1,71 @@
+"""A consumer inside the test process: real store, real heart, handlers of the test's own."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from consumers.consumer import Consumer
+from consumers.registry import Handler
+from consumers.settings import ConsumerSettings
+from consumers.shutdown import Shutdown
+from producers import Producer, Submission
+from streams import PlatformKeys, Platforms, Policy, Store, Transitions
+from streams.messages import Event, decode_event
+from streams.reading import read_job
+from streams.settings import Environment
+
+QUICK = {"TAILRACE_BEAT_SECONDS": "0.2", "TAILRACE_DEADLINE_SECONDS": "2", "TAILRACE_REAP_SECONDS": "0.2"}
+PLATFORMS = Platforms({"many": Policy(per_process=4), "single": Policy(overall=1, per_process=1)})
+
+
+class Bench:
+    """Submits jobs and reads how they went."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.producer = Producer(Transitions(store), PLATFORMS)
+
+    async def submit(self, kind: str, args: Any = None, *, platform: str = "many", key: str | None = None) -> str:
+        submission = Submission(platform, kind, {} if args is None else args, key)
+        return (await self.producer.submit(submission)).job_id
+
+    async def events(self, job_id: str) -> list[Event]:
+        platform, _, key = job_id.partition(".")
+        _, raw = await read_job(self.store, PlatformKeys(platform), key)
+        return [decode_event(event) for event in raw]
+
+    async def end_of(self, job_id: str, seconds: float = 20) -> list[Event]:
+        """The whole history, once the job has ended."""
+        with anyio.fail_after(seconds):
+            while True:
+                events = await self.events(job_id)
+                if events[-1].status in {"completed", "failed", "cancelled"}:
+                    return events
+                await anyio.sleep(0.01)
+
+
+Serve = Callable[[Mapping[str, Handler]], Awaitable[Shutdown]]
+
+
+@pytest.fixture
+async def bench(valkey_url: str) -> AsyncIterator[Bench]:
+    async with Store(valkey_url) as store:
+        yield Bench(store)
+
+
+@asynccontextmanager
+async def serving(
+    store: Store, handlers: Mapping[str, Handler], **variables: str
+) -> AsyncIterator[tuple[Shutdown, ConsumerSettings]]:
+    """A consumer at work; it is drained at the end, and its heart with it."""
+    settings = ConsumerSettings.read(PLATFORMS, environment=Environment({**QUICK, **variables}))
+    shutdown = Shutdown()
+    async with Store(store.url) as own, anyio.create_task_group() as tasks:
+        tasks.start_soon(Consumer(settings, PLATFORMS, handlers, own).run, shutdown)
+        try:
+            yield shutdown, settings
+        finally:
+            shutdown.request()

@@ -1,0 +1,90 @@
+"""The seed's race: a worker frozen in the middle of its job, taken over, and thawed again."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from streams.states import Status
+from tests.support.builders import tell
+from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+from tests.support.processes import ConsumerProcess
+
+STEPS, STEP_SECONDS = 8, 0.2
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=[pytest.mark.chaos, pytest.mark.timeout(400)])])
+async def test_a_frozen_worker_that_comes_back_is_mute_and_works_again(
+    deployment: Deployment, dice: Random, rounds: int
+) -> None:
+    for _ in range(2):
+        await deployment.gateway()
+    consumers = await deployment.consumers(2, "research", TAILRACE_CONCURRENCY="1")
+    for _ in range(rounds):
+        await race(deployment, dice, consumers)
+
+
+async def race(deployment: Deployment, dice: Random, consumers: list[ConsumerProcess]) -> None:
+    job = await deployment.submit("research", steps=STEPS, seconds=STEP_SECONDS)
+    clients = [deployment.follow(gateway, job) for gateway in deployment.gateways]
+    holder = (await deployment.started(job)).workerId
+    old, new = consumers if holder == consumers[0].owner else reversed(consumers)
+
+    await moment(deployment, dice, job, attempt=1)
+    old.freeze()
+    assert (await deployment.started(job, attempt=2)).workerId == new.owner
+    await moment(deployment, dice, job, attempt=2)
+    assert (await deployment.record(job)).state == "running", "the new worker is still at it when the old one wakes"
+    watch = asyncio.get_running_loop().create_task(holders(deployment, job))
+    old.thaw()
+    history = await deployment.ended(job)
+    assert await watch == {new.owner}, "the entry never goes back"
+
+    done = sum(event.status is Status.PROGRESS and event.attempt == 1 for event in history)
+    assert [tell(event) for event in history] == [
+        "queued",
+        "started 1",
+        *(f"progress 1 step {step}" for step in range(1, done + 1)),
+        "superseded 1",
+        "started 2",
+        *(f"progress 2 step {step}" for step in range(1, STEPS + 1)),
+        "completed 2",
+    ]
+    after = history[history.index(next(event for event in history if event.status is Status.SUPERSEDED)) + 1 :]
+    assert {event.workerId for event in after} == {new.owner}
+    assert await deployment.raw_log(job) == history[1:], "the store holds nothing else"
+    assert [await client for client in clients] == [history, history]
+    await works_again(deployment, old, new, job)
+
+
+async def moment(deployment: Deployment, dice: Random, job: str, attempt: int) -> None:
+    """Some time in the first two thirds of an attempt."""
+    if step := dice.randrange(STEPS * 2 // 3):
+        await deployment.reached(job, step, attempt)
+    await asyncio.sleep(dice.uniform(0, STEP_SECONDS))
+
+
+async def holders(deployment: Deployment, job: str) -> set[str]:
+    """Everyone under whom the entry pends from now to the job's end."""
+    seen = set()
+    while holder := await deployment.holder(job):
+        seen.add(holder)
+    return seen
+
+
+async def works_again(
+    deployment: Deployment, old: ConsumerProcess, new: ConsumerProcess, lost: str
+) -> None:
+    async def learnt() -> bool:
+        return any(line["job"] == lost for line in old.said("attempt_lost"))
+
+    await eventually("the old worker knows that it lost its job", learnt)
+    new.freeze()  # so that only the old worker can take the next job; too short for anybody to mind
+    try:
+        job = await deployment.submit("research", steps=1, seconds=0.01)
+        history = await deployment.ended(job)
+    finally:
+        new.thaw()
+    assert [tell(event) for event in history] == ["queued", "started 1", "progress 1 step 1", "completed 1"]
+    assert history[-1].workerId == old.owner

@@ -1,0 +1,193 @@
+"""What becomes of an attempt: its result, its error, or its silence."""
+
+import sys
+from typing import Any
+
+import anyio
+import pytest
+from msgspec import Struct
+
+from consumers import Attempt, Handlers
+from streams.errors import Lost
+from streams.keys import PlatformKeys
+from streams.transitions import Transitions
+from tests.consumers.conftest import Bench, serving
+
+handles = Handlers()
+
+
+class Order(Struct):
+    count: int
+
+
+@handles("add")
+async def add(attempt: Attempt[Order]) -> Order:
+    return Order(attempt.args.count + 1)
+
+
+@handles("show")
+async def show(attempt: Attempt[Any]) -> dict[str, Any]:
+    await attempt.progress(1, of=4, message="one", data={"a": [1]})
+    await attempt.progress(1, of=4, message="one again")
+    await attempt.progress("named")
+    return {"key": attempt.idempotency_key("pay"), "number": attempt.number, "id": attempt.job.id}
+
+
+@handles("raise")
+async def fails(attempt: Attempt[Any]) -> None:
+    raise RuntimeError("no \udcff luck")
+
+
+@handles("exit")
+async def exits(attempt: Attempt[Any]) -> None:
+    sys.exit(3)
+
+
+@handles("unkept")
+async def unkept(attempt: Attempt[Any]) -> object:
+    return object()
+
+
+@handles("large")
+async def large(attempt: Attempt[Any]) -> str:
+    return "x" * 1_100_000
+
+
+@handles("large-report")
+async def large_report(attempt: Attempt[Any]) -> None:
+    await attempt.progress(1, data="x" * 1_100_000)
+
+
+@handles("wrong-step")
+async def wrong_step(attempt: Attempt[Any]) -> None:
+    await attempt.progress(1.5)  # type: ignore[arg-type]
+
+
+async def test_a_result_is_the_last_event(bench: Bench) -> None:
+    async with serving(bench.store, handles):
+        events = await bench.end_of(await bench.submit("add", {"count": 41}))
+    assert [event.status for event in events] == ["queued", "started", "completed"]
+    assert events[-1].result == {"count": 42}
+
+
+async def test_each_step_of_an_attempt_is_shown_once(bench: Bench) -> None:
+    async with serving(bench.store, handles):
+        events = await bench.end_of(await bench.submit("show", key="k"))
+    assert [(event.status, event.step) for event in events[2:]] == [
+        ("progress", 1),
+        ("progress", "named"),
+        ("completed", None),
+    ]
+    assert (events[2].of, events[2].message, events[2].data) == (4, "one", {"a": [1]})
+    assert events[-1].result == {"key": "many.k/pay", "number": 1, "id": "many.k"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "error", "part"),
+    [
+        ("raise", {}, "RuntimeError", "luck"),
+        ("exit", {}, "SystemExit", "3"),
+        ("unkept", {}, "WrongResult", "JSON"),
+        ("large", {}, "WrongResult", "1 MB"),
+        ("large-report", {}, "ValueError", "1 MB"),
+        ("wrong-step", {}, "TypeError", "whole number or a name"),
+        ("add", {"count": "many"}, "WrongArgs", "count"),
+        ("nobody-knows", {}, "UnknownKind", "add, exit"),
+    ],
+)
+async def test_whatever_goes_wrong_ends_the_job_failed_and_says_why(
+    bench: Bench, kind: str, args: dict[str, Any], error: str, part: str
+) -> None:
+    async with serving(bench.store, handles):
+        last = (await bench.end_of(await bench.submit(kind, args)))[-1]
+        good = (await bench.end_of(await bench.submit("add", {"count": 1})))[-1]
+    assert last.status == "failed"
+    assert last.error is not None
+    assert last.error.type == error
+    assert part in last.error.message
+    assert good.status == "completed"
+
+
+async def test_an_attempt_that_lost_its_job_learns_it_at_its_next_report_and_is_mute(bench: Bench) -> None:
+    mine = Handlers()
+    entered, go_on, learnt = anyio.Event(), anyio.Event(), anyio.Event()
+
+    @mine("wait")
+    async def wait(attempt: Attempt[Any]) -> str:
+        if attempt.number > 1:
+            return "second"
+        entered.set()
+        await go_on.wait()
+        try:
+            await attempt.progress(1)
+        except Lost:
+            learnt.set()
+            raise
+        return "first"
+
+    # Beats so rare that only the refused report can tell.
+    async with serving(bench.store, mine, TAILRACE_BEAT_SECONDS="30", TAILRACE_DEADLINE_SECONDS="90"):
+        job_id = await bench.submit("wait")
+        await entered.wait()
+        keys, transitions = PlatformKeys("many"), Transitions(bench.store)
+        (look,) = await transitions.observe([keys])
+        (lease,) = look.leases
+        await transitions.reclaim(keys, lease, look.beats.get(lease.owner, ""), 3)
+        go_on.set()
+        events = await bench.end_of(job_id)
+        with anyio.fail_after(5):
+            await learnt.wait()
+        await anyio.sleep(0.1)  # time for a write that must not come
+        assert await bench.events(job_id) == events
+    assert [(e.attempt, e.status) for e in events[1:]] == [
+        (1, "started"),
+        (1, "superseded"),
+        (2, "started"),
+        (2, "completed"),
+    ]
+    assert events[-1].result == "second"
+
+
+async def test_the_heart_tells_a_waiting_attempt_that_its_job_is_lost(bench: Bench) -> None:
+    mine = Handlers()
+    entered, cancelled = anyio.Event(), anyio.Event()
+
+    @mine("wait")
+    async def wait(attempt: Attempt[Any]) -> None:
+        if attempt.number == 1:
+            entered.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                cancelled.set()
+
+    async with serving(bench.store, mine):
+        job_id = await bench.submit("wait")
+        await entered.wait()
+        keys, transitions = PlatformKeys("many"), Transitions(bench.store)
+        word = "alive"
+        while word == "alive":  # its heart beats: the counter may move between the look and the reclaim
+            (look,) = await transitions.observe([keys])
+            word = await transitions.reclaim(keys, look.leases[0], look.beats.get(look.leases[0].owner, ""), 3)
+        with anyio.fail_after(5):
+            await cancelled.wait()
+        assert (await bench.end_of(job_id))[-1].attempt == 2
+
+
+async def test_a_lease_nobody_here_runs_is_handed_back(bench: Bench) -> None:
+    async with serving(bench.store, handles) as (_, settings):
+        keys, transitions = PlatformKeys("single"), Transitions(bench.store)
+        await bench.end_of(await bench.submit("add", {"count": 1}, platform="single"))
+        # A claim in its name whose answer it never hears.
+        await transitions.submit([(_job("stray"), "f")])
+        claims = await transitions.claim(keys, settings.owner, 2, 1, ["unheard"])
+        if claims:  # the consumer itself may have been faster
+            events = await bench.end_of("single.stray")
+            assert [e.status for e in events] == ["queued", "started", "superseded", "started", "completed"]
+            assert events[2].reason == "released"
+
+
+def _job(key: str) -> Any:
+    from streams.messages import Job
+
+    return Job("single", key, "add", b'{"count":1}')
