@@ -25,7 +25,7 @@ from streams.transitions import Transitions, release
 
 log = structlog.get_logger()
 
-MOST_AT_ONCE = 128  # jobs in one claim
+MOST_AT_ONCE = 64  # jobs in one claim: small enough that two calls under way keep both sides busy
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
 
 
@@ -50,7 +50,7 @@ class Consumer:
         self._store = store
         self._page = Page()
         self._lines = self._make_lines()
-        self._keeper = Keeper(self._instructions(), self._page, self._hear)
+        self._keeper = Keeper(self._instructions(), self._hear)
 
     def _make_lines(self) -> dict[str, Line]:
         transitions = Transitions(self._store)

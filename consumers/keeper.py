@@ -1,16 +1,16 @@
 """Keeps the heart beating: starts it, listens to it, and starts another when it has fallen silent."""
 
-import asyncio
-import contextlib
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import anyio
 import msgspec
 import structlog
 
 from consumers.heart import GOODBYE, Instructions, News
-from consumers.page import Page
 
 log = structlog.get_logger()
 
@@ -20,69 +20,83 @@ START_SECONDS = 15.0  # a new process on a busy machine may take this long to it
 class Keeper:
     """One heart at a time."""
 
-    def __init__(self, instructions: Instructions, page: Page, heard: Callable[[News], None]) -> None:
+    def __init__(self, instructions: Instructions, heard: Callable[[News], None]) -> None:
         self._instructions = instructions
-        self._page = page
         self._heard = heard
-        self._heart: asyncio.subprocess.Process | None = None
+        self._heart: subprocess.Popen[bytes] | None = None
         self._leaving = False
+        self._left = anyio.Event()
 
     async def run(self) -> None:
         try:
-            while True:
-                self._heart = await self._start()
+            while not self._leaving:
+                self._heart = self._start()
                 await self._listen(self._heart)
-                if self._leaving:
-                    return
-                log.warning("heart_restarted", owner=self._instructions.owner)
+                self._end()
+                if not self._leaving:
+                    log.warning("heart_restarted", owner=self._instructions.owner)
         finally:
-            await self._end()
+            self._end()
+            self._left.set()
 
     async def goodbye(self) -> None:
-        """Let the heart tell the store that this consumer leaves, and wait for it."""
+        """Let the heart tell the store that this consumer leaves, and wait for it a little."""
         self._leaving = True
-        if self._heart and self._heart.stdin and self._heart.returncode is None:
-            with contextlib.suppress(OSError, TimeoutError):
-                self._heart.stdin.write(GOODBYE)
-                await asyncio.wait_for(self._heart.wait(), 2 * self._instructions.beat_seconds)
+        if self._heart and self._heart.stdin:
+            try:
+                os.write(self._heart.stdin.fileno(), GOODBYE)
+            except OSError:
+                return
+            with anyio.move_on_after(2 * self._instructions.beat_seconds):
+                await self._left.wait()
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
         descriptors = [fd for fd in (self._instructions.page_fd, self._instructions.lifeline_fd) if fd is not None]
-        heart = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "consumers.heart",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
+        heart = subprocess.Popen(
+            [sys.executable, "-m", "consumers.heart"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             pass_fds=descriptors,
+            bufsize=0,
         )
         assert heart.stdin is not None
         heart.stdin.write(msgspec.json.encode(self._instructions) + b"\n")
         return heart
 
-    async def _listen(self, heart: asyncio.subprocess.Process) -> None:
-        """Hear the heart until it ends or says nothing for two beats; then make sure that it has ended."""
+    async def _listen(self, heart: subprocess.Popen[bytes]) -> None:
+        """Hear the heart until it ends or says nothing for two beats."""
         assert heart.stdout is not None
         patience = START_SECONDS
+        lines = Lines()
         while True:
             begun = time.monotonic()
-            try:
-                line = await asyncio.wait_for(heart.stdout.readline(), patience)
-            except TimeoutError:
+            with anyio.move_on_after(patience) as waiting:
+                await anyio.wait_readable(heart.stdout)
+            if waiting.cancelled_caught:
                 if time.monotonic() - begun > 1.5 * patience:
                     continue  # it was our own loop that stood still: what the heart said meanwhile is still to be read
-                break
-            if not line:
-                break
+                return
+            said = heart.stdout.read(65536)
+            if not said:
+                return
             patience = 2 * self._instructions.beat_seconds + 0.5
-            self._heard(msgspec.json.decode(line, type=News))
-        await self._end()
+            for line in lines.of(said):
+                self._heard(msgspec.json.decode(line, type=News))
 
-    async def _end(self) -> None:
-        heart, self._heart = self._heart, None
-        if heart is None:
-            return
-        if heart.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                heart.kill()
-        await heart.communicate()  # also closes what we held of it
+    def _end(self) -> None:
+        if self._heart:
+            with self._heart:  # closes the pipes and waits
+                self._heart.kill()
+            self._heart = None
+
+
+class Lines:
+    """Whole lines out of what a pipe brings in pieces."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def of(self, piece: bytes) -> Iterator[bytes]:
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        yield from lines

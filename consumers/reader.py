@@ -41,7 +41,7 @@ class Reader:
         self._serial = 0
         self._bell: str | None = None  # where to listen from, while there is nothing to claim
         self._listen = asyncio.Event()
-        self.wanted: frozenset[str] = frozenset()  # nonces of the claim under way
+        self.wanted: set[str] = set()  # nonces of the claims under way
         self.committer: Committer | None = None  # set by the consumer: reader and committer need each other
 
     def stop(self) -> None:
@@ -61,33 +61,34 @@ class Reader:
             places = self._rooms.take(self.ring)
         if not places and not settles:
             return None
+        self._hungry = self._hungry and not places  # this claim will tell whether another is worth while
         nonces = [self._nonce() for _ in range(places)]
-        self.wanted = frozenset(nonces)
-        return claim(self._owner, self._deadline_seconds, self._overall, nonces), self._claimed
+        self.wanted.update(nonces)
+        operation = claim(self._owner, self._deadline_seconds, self._overall, nonces)
+        return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:
         """A fence that nobody else can have: a random part of this reader's own, then a count."""
         self._serial += 1
         return f"{self._secret}-{self._serial:x}"
 
-    def _claimed(self, answer: Any) -> None:
-        places, self.wanted = len(self.wanted), frozenset()
+    def _claimed(self, nonces: list[str], answer: Any) -> None:
+        self.wanted.difference_update(nonces)
         try:
             claims = to_claims(checked(answer))
         except BrokenOperation as error:
             log.error("claim_broken", owner=self._owner, error=str(error), retry_seconds=LONGEST_PAUSE)
-            self._hungry = False
             asyncio.get_running_loop().call_later(LONGEST_PAUSE, self.ring)
-            self._rooms.give(places)
-            return
+            claims = []
+        else:
+            if len(claims) < len(nonces):
+                self._bell = answer[0].decode()
+                self._listen.set()
+            elif nonces:
+                self._hungry = True
         for claimed in claims:
             self._begin(claimed)
-        if places:
-            self._hungry = len(claims) == places
-            self._bell = None if self._hungry else answer[0].decode()
-            if self._bell:
-                self._listen.set()
-        self._rooms.give(places - len(claims))
+        self._rooms.give(len(nonces) - len(claims))
 
     async def listen(self, store: Store, bell_key: str) -> None:
         """Sleep on the bell whenever there is nothing to claim."""

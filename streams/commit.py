@@ -1,13 +1,16 @@
-"""Group commit: while one call is under way, what attempts have to say gathers; the next call carries all of it.
+"""Group commit: while calls are under way, what attempts have to say gathers; the next call carries all of it.
 
-There is no timer: a lone event leaves at once, and under load batches grow by themselves. A call whose answer was
-lost is sent again as it was until it is answered, because every operation in it may be repeated.
+There is no timer: a lone event leaves at once, and under load batches grow by themselves. Two calls may be under way,
+so that the server works on one while this process works on what the other brought. An attempt waits for each answer
+before it says more, so its words never overtake each other. A call whose answer was lost is sent again as it was until
+it is answered, because every operation in it may be repeated.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import anyio
 import structlog
 
 from streams.connection import ServerRefusal
@@ -17,6 +20,7 @@ from streams.transitions import Operation, Transitions
 
 log = structlog.get_logger()
 
+CALLS_UNDER_WAY = 2
 MOST_OPERATIONS = 256  # in one call: about 5 ms of the server's time
 MOST_BYTES = 1024 * 1024
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
@@ -25,7 +29,7 @@ Heard = Callable[[Any], None]
 
 
 class Committer:
-    """All that is said to one platform by this process, in order, one call at a time."""
+    """All that is said to one platform by this process."""
 
     def __init__(
         self,
@@ -56,6 +60,11 @@ class Committer:
         return await answered
 
     async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(CALLS_UNDER_WAY):
+                tasks.start_soon(self._send_batches)
+
+    async def _send_batches(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
