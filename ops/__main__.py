@@ -57,7 +57,15 @@ COMMANDS = {
             argument("--platforms", metavar="A,B,…", help="start consumers for these only (default: all)"),
         ),
     ),
-    "race": Command("freeze a worker in mid-job, let another take over, thaw it, show the history"),
+    "race": Command(
+        "freeze a worker in mid-job, let another take over, thaw it, show the history",
+        (
+            argument("--rounds", metavar="N", type=int, default=1, help="how many races (default: 1)"),
+            argument("--moment", metavar="SECONDS", type=float, help="into the job, to freeze it (default: random)"),
+            argument("--seed", metavar="N", type=int, help="of the random moments (default: random)"),
+            JSON,
+        ),
+    ),
     "gateway": Command("serve HTTP in the foreground", role="gateway", takes_rest=True),
     "consume": Command("work on jobs in the foreground", role="consumers", takes_rest=True),
     "submit": Command(
@@ -67,6 +75,9 @@ COMMANDS = {
             argument("kind", metavar="KIND", help="what is to be done"),
             argument("args", metavar="ARGS", nargs="?", default="{}", help="JSON, @file or - (default: {})"),
             argument("--id", metavar="KEY", help="your own key: the same one twice is one job"),
+            argument(
+                "--priority", metavar="BAND", default="normal", help="urgent, high, normal or low (default: normal)"
+            ),
             argument("--follow", action="store_true", help="show the progress, then the result"),
             DATA,
         ),
@@ -75,7 +86,10 @@ COMMANDS = {
     "history": Command("show what happened to a job", (JOB, JSON, DATA)),
     "show": Command("show the record of a job", (JOB, JSON, DATA)),
     "running": Command("list what runs and what waits", (JSON, DATA)),
-    "doctor": Command("say whether the store is fit", (JSON, DATA)),
+    "doctor": Command(
+        "say whether the store is fit and every job has a way forward",
+        (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
+    ),
     "test": Command("run the tests; pytest's own options may follow", takes_rest=True),
     "check": Command("check format, lint, types and imports"),
 }
@@ -125,20 +139,23 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def exit_code(error: BaseException) -> int | None:
-    """What an error means to the caller's shell; None for a bug, which deserves its traceback."""
+    """What an error means to the caller's shell; None when it is not ours to say: a bug deserves its traceback."""
     if isinstance(error, KeyboardInterrupt):
         return 130
+    if isinstance(error, SystemExit):
+        return None
     if isinstance(error, BrokenPipeError):
         # Python flushes stdout once more at exit, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
-    from streams.errors import BadConfiguration, NoStore, TailraceError
+    from streams.errors import BadConfiguration, NoStore, TailraceError, WrongField
 
     if not isinstance(error, TailraceError):
         return None
     print(f"tailrace: {error}", file=sys.stderr)
-    return 69 if isinstance(error, NoStore) else 78 if isinstance(error, BadConfiguration) else 1
+    codes = {NoStore: 69, BadConfiguration: 78, WrongField: 2}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), 1)
 
 
 def innermost(error: BaseException) -> BaseException:

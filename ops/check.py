@@ -10,8 +10,8 @@ from pathlib import Path
 from ops.bootstrap import require_checkout
 
 CHECKS = {
-    "format": [sys.executable, "-m", "ruff", "format", "--check", "."],
-    "lint": [sys.executable, "-m", "ruff", "check", "."],
+    "format": [sys.executable, "-m", "ruff", "format", "--check", "--output-format", "concise", "."],
+    "lint": [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "."],
     "types": [sys.executable, "-m", "mypy"],
     "imports": [str(Path(sysconfig.get_path("scripts")) / "lint-imports")],
 }

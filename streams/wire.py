@@ -44,7 +44,7 @@ class Wire(asyncio.Protocol):
     def send(self, packed: bytes) -> Answer:
         """Send a packed command; the answer is a value, or a `hiredis.ReplyError` as a value."""
         answer = self._loop.create_future()
-        if self.closed or self._transport is None:
+        if self.closed or self._transport is None or self._transport.is_closing():
             answer.set_exception(NoStore("the connection to the store is closed"))
             return answer
         self._due.append((answer, self._loop.time()))
@@ -117,7 +117,8 @@ class Door:
                 await connection.connect()
         except AuthenticationError as error:
             raise BadConfiguration(f"the store refuses these credentials: {error}") from error
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, OSError, TimeoutError, RuntimeError) as error:
+            # RuntimeError is how uvloop says that the other side hung up before we had said a word.
             await connection.disconnect(nowait=True)
             raise NoStore(f"the store does not answer: {error or type(error).__name__}") from error
         wire = Wire(answer_seconds)

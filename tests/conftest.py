@@ -1,15 +1,22 @@
 """Fixtures for every test: real servers, and what to do when a tool is missing."""
 
 import os
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from random import Random
 from typing import NoReturn
 
 import pytest
 
 from ops.store import OwnStore
+from tests.support.deployment import Deployment
 from tests.support.server import SERVERS, Servers, empty
 
 LEFT_OUT = pytest.StashKey[set[str]]()
+TOLD = pytest.StashKey[list[str]]()
+
+SEED = os.environ.get("TAILRACE_SEED") or secrets.token_hex(4)
 
 LeaveOut = Callable[[str], NoReturn]
 
@@ -33,8 +40,24 @@ def leave_out(pytestconfig: pytest.Config) -> LeaveOut:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for reason in sorted(config.stash.setdefault(LEFT_OUT, set())):
+    left_out: set[str] = config.stash.get(LEFT_OUT, set())
+    for reason in sorted(left_out):
         terminalreporter.line(f"left out: {reason}", yellow=True)
+    for line in config.stash.get(TOLD, []):
+        terminalreporter.line(line)
+
+
+@pytest.fixture
+def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Have a line of a report printed at the end of the run."""
+    return pytestconfig.stash.setdefault(TOLD, []).append
+
+
+@pytest.fixture
+def dice(request: pytest.FixtureRequest, tell: Callable[[str], None]) -> Random:
+    """Chance that can be replayed: each test has its own, all come from TAILRACE_SEED."""
+    tell(f"TAILRACE_SEED={SEED} replays {request.node.name}")
+    return Random(f"{SEED} {request.node.nodeid}")
 
 
 @pytest.fixture(scope="session")
@@ -66,3 +89,10 @@ def store_url(server: OwnStore) -> str:
 def valkey_url(valkey: OwnStore) -> str:
     """An empty store, on one server."""
     return empty(valkey)
+
+
+@pytest.fixture
+async def deployment(valkey_url: str, tmp_path: Path) -> AsyncIterator[Deployment]:
+    """An empty store, and every process the test starts on it."""
+    async with Deployment(valkey_url, tmp_path) as deployment:
+        yield deployment

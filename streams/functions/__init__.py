@@ -85,8 +85,9 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
         f"local {', '.join(PLATFORM_KEYS)}",
         prelude,
         _binding(),
-        "local operations = {}",
+        "local function operation_of(name)",
         *(_definition(function) for function in chosen.values()),
+        "end",
         _DISPATCHER,
     ]
     text = "\n".join(parts)
@@ -99,24 +100,28 @@ def _binding() -> str:
     return f"""
 local function bind(k)
   {", ".join(PLATFORM_KEYS)} = {keys}
-  prefix = string.match(KEYS[k + 1], '^.*}}:')
-  platform = string.match(prefix, '{{(.*)}}')
+  prefix = match(KEYS[k + 1], '^.*}}:')
+  platform = match(prefix, '{{(.*)}}')
   jobs = {{ {bands} }}
   gather()
 end"""
 
 
 def _definition(function: Function) -> str:
-    lines = [f"operations['{function.name}'] = {{ {len(function.job_keys)}, {len(function.args)}, function(k, a)"]
+    """The branch that makes a function when it is first asked for: making all of them costs each call microseconds."""
+    lines = [
+        f"if name == '{function.name}' then",
+        f"return {{ {len(function.job_keys)}, {len(function.args)}, function(k, a)",
+    ]
     for table, offset, names in (("KEYS", "k", function.job_keys), ("ARGV", "a", function.args)):
         if names:
             values = ", ".join(f"{table}[{offset} + {i}]" for i in range(1, len(names) + 1))
             lines.append(f"local {', '.join(names)} = {values}")
-    return "\n".join([*lines, function.body, "end }"])
+    return "\n".join([*lines, function.body, "end }", "end"])
 
 
 _DISPATCHER = f"""
-local answers = {{}}
+local answers, operations = {{}}, {{}}
 local k, a = 0, 1
 while a <= #ARGV do
   bind(k)
@@ -124,7 +129,9 @@ while a <= #ARGV do
   local count = tonumber(ARGV[a])
   a = a + 1
   for _ = 1, count do
-    local operation = operations[ARGV[a]]
+    local name = ARGV[a]
+    local operation = operations[name] or operation_of(name)
+    operations[name] = operation
     local fine, answer = pcall(operation[3], k, a)
     if not fine then
       answer = {{ 'error', type(answer) == 'table' and answer.err or tostring(answer) }}

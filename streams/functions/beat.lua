@@ -4,15 +4,15 @@
 -- ARGV  owner  the consumer that beats
 --       held   the nonces it runs, separated by spaces
 -- Returns  two lists: nonces it runs and no longer owns; jobs it owns and does not run, as key then nonce
-redis.call('HINCRBY', beats, owner, 1)
+call('HINCRBY', beats, owner, 1)
 local known = {}
 for nonce in string.gmatch(held, '%S+') do
   known[nonce] = true
 end
 local stray = {}
-local all = redis.call('HGETALL', leases)
+local all = call('HGETALL', leases)
 for i = 1, #all, 2 do
-  local key, holder = string.match(all[i + 1], '^(%S+) %S+ %S+ (%S+)')
+  local key, holder = match(all[i + 1], '^(%S+) %S+ %S+ (%S+)')
   if known[all[i]] then
     known[all[i]] = nil
   elseif holder == owner then

@@ -8,19 +8,19 @@
 -- ARGV  owner    the consumer
 --       counter  its beat counter as last seen
 -- Returns  buried | alive | holds
-if (redis.call('HGET', beats, owner) or '') ~= counter then
+if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
-for _, lease in ipairs(redis.call('HVALS', leases)) do
-  if string.match(lease, '^%S+ %S+ %S+ (%S+)') == owner then
+for _, lease in ipairs(call('HVALS', leases)) do
+  if match(lease, '^%S+ %S+ %S+ (%S+)') == owner then
     return 'holds'
   end
 end
-redis.call('HDEL', beats, owner)
+call('HDEL', beats, owner)
 for _, band in ipairs(BANDS) do
   local pending = redis.pcall('XPENDING', jobs[band], GROUP, '-', '+', 1, owner)
   if not pending.err and #pending == 0 then
-    redis.call('XGROUP', 'DELCONSUMER', jobs[band], GROUP, owner)
+    call('XGROUP', 'DELCONSUMER', jobs[band], GROUP, owner)
   end
 end
 return 'buried'

@@ -7,7 +7,7 @@
 -- ARGV  key   the job's key
 --       more  the end of the event, JSON members with a leading comma, or empty
 -- Returns  ok | again | running | ended | missing
-local field = redis.call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt')
+local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt')
 local state = field[1]
 if not state then
   return 'missing'
@@ -17,5 +17,5 @@ if state ~= 'waiting' then
 end
 local job = { seq = tonumber(field[2] or 1), entry = field[3], band = field[4] }
 finish(record, key, job, 'cancelled', tail(key, field[5], 'cancelled', nil, more))
-redis.call('ZREM', front, key)
+call('ZREM', front, key)
 return 'ok'

@@ -20,31 +20,23 @@ flush_leases()
 
 local answer, taken = { '' }, 0
 
-local function hand_over(nonce, key, attempt, kind, payload)
-  payload = payload or redis.call('GET', prefix .. 'args:' .. key)
-  for _, value in ipairs({ nonce, key, attempt, kind, payload or '' }) do
-    answer[#answer + 1] = value
-  end
-end
-
-local function args_of(fields)
-  for i = 1, #fields, 2 do
-    if fields[i] == 'args' then
-      return fields[i + 1]
-    end
-  end
+-- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
+local function hand_over(nonce, key, attempt, kind, fields)
+  local n = #answer
+  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
+  answer[n + 5] = fields[4] or call('GET', prefix .. 'args:' .. key) or ''
 end
 
 -- What an unheard answer gave is given again, under the same fences. Every call looks, not only one that is known to be
 -- a repetition: on another link the first send may arrive after it, and a nonce must never stand for two jobs.
 if #wanted > 0 then
   local fresh = {}
-  for i, lease in ipairs(redis.call('HMGET', leases, unpack(wanted))) do
+  for i, lease in ipairs(call('HMGET', leases, unpack(wanted))) do
     if lease then
-      local key, band, entry = string.match(lease, '^(%S+) (%S+) (%S+)')
-      local job = redis.call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind')
-      local found = redis.call('XRANGE', jobs[band], entry, entry)[1]
-      hand_over(wanted[i], key, job[1], job[2], found and args_of(found[2]))
+      local key, band, entry = match(lease, '^(%S+) (%S+) (%S+)')
+      local job = call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind')
+      local found = call('XRANGE', jobs[band], entry, entry)[1]
+      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {})
     else
       fresh[#fresh + 1] = wanted[i]
     end
@@ -54,12 +46,13 @@ end
 
 local room = #wanted
 if tonumber(overall) > 0 then
-  room = math.min(room, tonumber(overall) - redis.call('HLEN', leases))
+  room = math.min(room, tonumber(overall) - call('HLEN', leases))
 end
 
-local function open(key, band, entry, payload)
+local function open(band, entry, fields)
+  local key = fields[2]
   local record = prefix .. 'job:' .. key
-  local job = redis.call('HMGET', record, 'state', 'entry', 'attempt', 'seq', 'kind')
+  local job = call('HMGET', record, 'state', 'entry', 'attempt', 'seq', 'kind')
   if not job[1] then -- nobody knows this job any more: the entry is a leftover
     add(settled, band, entry)
     return
@@ -70,15 +63,15 @@ local function open(key, band, entry, payload)
   local nonce, attempt, seq = wanted[taken + 1], (job[3] or 0) + 1, (job[4] or 1) + 1
   emit(key, seq, tail(key, attempt, 'started', owner))
   taken = taken + 1
-  redis.call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'seq', seq,
+  call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'seq', seq,
     'reported', 0, 'started_ms', now_ms)
   granted[#granted + 1] = nonce
   granted[#granted + 1] = key .. ' ' .. band .. ' ' .. entry .. ' ' .. owner .. ' ' .. deadline_ms
-  hand_over(nonce, key, attempt, job[5], payload)
+  hand_over(nonce, key, attempt, job[5], fields)
 end
 
 while taken < room do
-  local key = redis.call('ZPOPMIN', front)[1]
+  local key = call('ZPOPMIN', front)[1]
   if not key then
     break
   end
@@ -86,24 +79,24 @@ while taken < room do
   if job[1] then -- protected: without its group the entry is found in the line itself, below
     local found = redis.pcall('XCLAIM', jobs[job[1]], GROUP, owner, 0, job[2])[1]
     if found then
-      pcall(open, key, job[1], job[2], args_of(found[2]))
+      pcall(open, job[1], job[2], found[2])
     end
   end
 end
 
 for _, band in ipairs(BANDS) do
-  while taken < room and redis.call('XLEN', jobs[band]) > 0 do
+  while taken < room and call('XLEN', jobs[band]) > 0 do
     local read = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', room - taken, 'STREAMS', jobs[band], '>' }
     local reply = redis.pcall(unpack(read))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
-      redis.call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
-      reply = redis.call(unpack(read))
+      call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
+      reply = call(unpack(read))
     end
     if not reply then
       break
     end
     for _, entry in ipairs(reply[1][2]) do -- protected: a job whose keys were spoilt by hand holds up no other
-      pcall(open, entry[2][2], band, entry[1], args_of(entry[2]))
+      pcall(open, band, entry[1], entry[2])
     end
   end
 end
@@ -111,7 +104,7 @@ end
 -- A slot this caller leaves free is for whoever waits, unless the line is empty or nobody is ever kept waiting.
 freed = (tonumber(overall) > 0 and taken == #wanted) and math.max(0, freed - taken) or 0
 if taken < #wanted then
-  local last = redis.call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
+  local last = call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
   answer[1] = last and last[1] or '0-0'
 end
 return answer

@@ -2,7 +2,7 @@
 -- KEYS  record           hash    the fence and the state of the job
 --       log              list    the job's history; its last event holds the result
 --       leases           hash    this attempt's lease, given back
---       ended_completed  zset    completed jobs by time, for retention
+--       ended_completed  list    completed jobs in the order of their ends, for retention
 --       events           stream  the live feed
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one

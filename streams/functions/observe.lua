@@ -2,4 +2,4 @@
 -- KEYS  beats   hash  owner -> beat counter
 --       leases  hash  who runs what
 -- Returns  the beats, then the leases, each as name and value in turn
-return { redis.call('HGETALL', beats), redis.call('HGETALL', leases) }
+return { call('HGETALL', beats), call('HGETALL', leases) }

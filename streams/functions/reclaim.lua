@@ -13,26 +13,26 @@
 --       counter      the owner's beat counter as last seen, empty when it had none
 --       max_crashes  lost attempts after which the job ends failed
 -- Returns  reclaimed | failed | alive | gone
-local lease = redis.call('HGET', leases, nonce)
+local lease = call('HGET', leases, nonce)
 if not lease then
   return 'gone'
 end
-if (redis.call('HGET', beats, owner) or '') ~= counter then
+if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
-local job = fence(record, nonce)
+local job = fence(record, nonce, nil, 'attempt')
 if not job then -- a lease without its running attempt only takes up room
   drop(nonce)
   return 'gone'
 end
-local crashes, answer = job.crashes + 1, 'reclaimed'
+local crashes, answer = (call('HGET', record, 'crashes') or 0) + 1, 'reclaimed'
 if crashes < tonumber(max_crashes) then
-  back_in_line(record, key, job, owner, 'lost')
+  back_in_line(record, key, job, job.extra, owner, 'lost')
 else
   answer = 'failed'
-  finish(record, key, job, 'failed', tail(key, job.attempt, 'failed', owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
+  finish(record, key, job, 'failed', tail(key, job.extra, 'failed', owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
     '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
 end
-redis.call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
+call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
 drop(nonce)
 return answer

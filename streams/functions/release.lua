@@ -9,10 +9,10 @@
 --       nonce  the fence: refused unless it is the current one
 --       owner  the consumer that hands it back
 -- Returns  ok | again | lost
-local job, refusal = fence(record, nonce, 'waiting')
+local job, refusal = fence(record, nonce, 'waiting', 'attempt')
 if not job then
   return refusal
 end
-back_in_line(record, key, job, owner, 'released')
+back_in_line(record, key, job, job.extra, owner, 'released')
 drop(nonce)
 return 'ok'

@@ -8,13 +8,13 @@
 --       progress  per cent, or empty
 --       event     the rest of the event, JSON
 -- Returns  shown | again | lost
-local job, refusal, past = fence(record, nonce)
-if tonumber(number) <= (job or past or { reported = 0 }).reported then
+local job, refusal, past = fence(record, nonce, nil, 'reported')
+if tonumber(number) <= tonumber((job or past or {}).extra or 0) then
   return 'again'
 end
 if not job then
   return refusal
 end
 emit(key, job.seq + 1, event)
-redis.call('HSET', record, 'seq', job.seq + 1, 'reported', number, 'progress', progress)
+call('HSET', record, 'seq', job.seq + 1, 'reported', number, 'progress', progress)
 return 'shown'

@@ -13,7 +13,7 @@
 --       fingerprint  of kind, args and options
 --       room         args longer than this many bytes are kept beside the entry
 -- Returns  accepted waiting | again <state> | conflict
-local known = redis.call('HMGET', record, 'fingerprint', 'state')
+local known = call('HMGET', record, 'fingerprint', 'state')
 if known[2] then
   if known[1] == fingerprint then
     return { 'again', known[2] }
@@ -22,11 +22,11 @@ if known[2] then
 end
 local entry
 if #payload > tonumber(room) then
-  redis.call('SET', args, payload)
-  entry = redis.call('XADD', jobs[band], '*', 'id', key)
+  call('SET', args, payload)
+  entry = call('XADD', jobs[band], '*', 'id', key)
 else
-  entry = redis.call('XADD', jobs[band], '*', 'id', key, 'args', payload)
+  entry = call('XADD', jobs[band], '*', 'id', key, 'args', payload)
 end
-redis.call('HSET', record, 'state', 'waiting', 'kind', kind, 'band', band, 'entry', entry, 'fingerprint', fingerprint)
+call('HSET', record, 'state', 'waiting', 'kind', kind, 'band', band, 'entry', entry, 'fingerprint', fingerprint)
 rung = true
 return { 'accepted', 'waiting' }

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Iterator[Path]:
+def killed(tmp_path: Path) -> Path:
     """A checkout whose first command was killed while it made `.venv`."""
     checkout = make_checkout(tmp_path / "killed")
     process = begin(checkout)
@@ -111,7 +110,7 @@ def killed(tmp_path: Path) -> Iterator[Path]:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    yield checkout
+    return checkout
 
 
 def test_a_ready_environment_is_entered_without_a_word(checkout: Path) -> None:
@@ -195,7 +194,7 @@ def test_what_is_looked_for_is_what_the_project_names() -> None:
         return {name for name in names if not name.startswith("types-")}
 
     def provided(names: list[str]) -> set[str]:
-        return {modules[name][0] for name in names}
+        return {modules[name][0].replace("_", "-") for name in names}
 
     assert provided(RUNTIME) == named(project["dependencies"])
     assert provided(TOOLS) == named(extras["embedded"] + extras["test"])

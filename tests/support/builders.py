@@ -1,4 +1,4 @@
-"""Short ways to set a scene on one platform: jobs in line, owners that take and settle them, and the store as it stands."""
+"""Short ways to set a scene on one platform: jobs in line, owners at work, and the store as it stands."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -53,9 +53,7 @@ class Desk:
     Nonces count up (n1, n2 …), owners are named by the test, and the desk remembers who claimed what.
     """
 
-    def __init__(
-        self, store: Store, platform: str = "shop", *, overall: int = 0, max_crashes: int = 3
-    ) -> None:
+    def __init__(self, store: Store, platform: str = "shop", *, overall: int = 0, max_crashes: int = 3) -> None:
         self.store = store
         self.transitions = Transitions(store)
         self.keys = PlatformKeys(platform)
@@ -93,16 +91,12 @@ class Desk:
         assert held.key == key
         return held
 
-    async def report(
-        self, held: Claim, number: int, step: Step | None = None, progress: float | None = None
-    ) -> str:
+    async def report(self, held: Claim, number: int, step: Step | None = None, progress: float | None = None) -> str:
         event = self.progress_event(held, number if step is None else step)
         return await self.transitions.report(self.keys, held.key, held.nonce, number, progress, event)
 
     async def complete(self, held: Claim, result: Any = None) -> str:
-        return await self.transitions.complete(
-            self.keys, held.key, held.nonce, self.end_event(held, result=result)
-        )
+        return await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
 
     async def fail(self, held: Claim, message: str = "it broke") -> str:
         event = self.end_event(held, error={"type": "ValueError", "message": message})
@@ -122,9 +116,7 @@ class Desk:
     async def cancel(self, key: str, more: bytes = b"") -> str:
         return await self.transitions.cancel(self.keys, key, more)
 
-    async def beat(
-        self, owner: str = "ann", held: Iterable[Claim] = ()
-    ) -> tuple[list[str], list[tuple[str, str]]]:
+    async def beat(self, owner: str = "ann", held: Iterable[Claim] = ()) -> tuple[list[str], list[tuple[str, str]]]:
         (news,) = await self.transitions.beat([(self.keys, [claim.nonce for claim in held])], owner)
         return news
 
@@ -141,9 +133,7 @@ class Desk:
         return complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
 
     def failing(self, held: Claim) -> Operation:
-        return fail(
-            self.keys, held.key, held.nonce, self.end_event(held, error={"type": "E", "message": "m"})
-        )
+        return fail(self.keys, held.key, held.nonce, self.end_event(held, error={"type": "E", "message": "m"}))
 
     def releasing(self, held: Claim) -> Operation:
         return release(self.keys, held.key, held.nonce, self.owners[held.nonce])
@@ -152,15 +142,11 @@ class Desk:
         return claim(owner, 10.0, self.overall, nonces)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
-        return event_tail(
-            self.keys.id(held.key), held.number, Status.PROGRESS, step, self.owners.get(held.nonce)
-        )
+        return event_tail(self.keys.id(held.key), held.number, Status.PROGRESS, step, self.owners.get(held.nonce))
 
     def end_event(self, held: Claim, **outcome: Any) -> bytes:
         status = Status.FAILED if "error" in outcome else Status.COMPLETED
-        return event_tail(
-            self.keys.id(held.key), held.number, status, None, self.owners.get(held.nonce), **outcome
-        )
+        return event_tail(self.keys.id(held.key), held.number, status, None, self.owners.get(held.nonce), **outcome)
 
     # What is there
 

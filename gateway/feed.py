@@ -1,0 +1,61 @@
+"""The feed: one blocking read for all platforms of this process, while anybody watches anything."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+import structlog
+
+from gateway.live import AWAY, LONGEST_PAUSE_SECONDS, Live
+from streams.connection import Store
+from streams.keys import PlatformKeys
+from streams.reading import FEED_COUNT, entry_order, read_feed, read_feed_ends, to_hints
+
+BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go unnoticed
+
+log = structlog.get_logger()
+
+
+class Feed:
+    """Tells `live` what happens. Whenever it may have missed something, it says so."""
+
+    def __init__(self, store: Store, platforms: Iterable[str], live: Live) -> None:
+        self._store = store
+        self._live = live
+        self._streams = {PlatformKeys(platform)["events"]: platform for platform in platforms}
+
+    async def run(self) -> None:
+        pause_seconds = 0.0
+        while True:
+            await self._live.watched.wait()
+            try:
+                async with self._store.blocking(BLOCK_SECONDS) as store:
+                    ends = await read_feed_ends(store, self._streams)
+                    if pause_seconds:
+                        log.info("store_is_back")
+                        pause_seconds = 0.0
+                    # What happened before this moment is in the logs, what comes after it is in the feed.
+                    self._live.doubt()
+                    await self._listen(store, {name: newest for name, (_, newest) in ends.items()})
+            except AWAY as error:
+                if not pause_seconds:
+                    log.warning("store_is_away", reason=str(error))
+                pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
+                await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
+
+    async def _listen(self, store: Store, cursors: dict[str, str]) -> None:
+        while self._live.watched.is_set():
+            news = await read_feed(store, cursors, int(BLOCK_SECONDS * 1000))
+            for name, entries in news.items():
+                if len(entries) >= FEED_COUNT and await self._was_cut(store, name, cursors[name]):
+                    self._live.doubt(self._streams[name])
+                cursors[name] = entries[-1][0].decode()
+                self._live.hear(self._streams[name], to_hints(entries))
+
+    async def _was_cut(self, store: Store, name: str, cursor: str) -> bool:
+        """Whether the capped stream lost entries that we had not read: a read from such a place skips in silence.
+
+        The cap is far above what one read brings, so this can only be so when the read came back full.
+        """
+        oldest, _ = (await read_feed_ends(store, [name]))[name]
+        return entry_order(oldest) > entry_order(cursor)

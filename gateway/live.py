@@ -1,0 +1,162 @@
+"""Live: the channels of all watched jobs, and the one task that brings those that fell behind up to their logs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from gateway.channel import Channel, Watcher
+from streams.connection import Store
+from streams.errors import BadConfiguration, JobNotFound, NoStore
+from streams.keys import PlatformKeys
+from streams.messages import Hint
+from streams.reading import read_jobs
+
+BATCH = 200  # logs read in one trip
+LONGEST_PAUSE_SECONDS = 2.0  # between tries while the store is away
+
+AWAY = (NoStore, BadConfiguration)  # the latter: it began to refuse our credentials
+
+log = structlog.get_logger()
+
+
+class Live:
+    """A job has a channel while somebody watches it. The feed is a hint, the log is the truth."""
+
+    def __init__(self, store: Store) -> None:
+        self.closing = False
+        self.watched = asyncio.Event()  # set while there is any channel: the feed is read only then
+        self._store = store
+        self._channels: dict[tuple[str, str], Channel] = {}
+        self._behind: dict[Channel, list[asyncio.Future[None]]] = {}  # and who waits for it to catch up
+        self._work = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        """How many jobs are watched."""
+        return len(self._channels)
+
+    @asynccontextmanager
+    async def watch(self, keys: PlatformKeys, key: str, watcher: Watcher) -> AsyncIterator[Channel]:
+        """The channel of a job, read at least once. Raises `JobNotFound`, or one of `AWAY`."""
+        # The channel is known to the feed before its log is read: no event can fall between the two.
+        channel = self._channels.setdefault((keys.platform, key), Channel(keys, key))
+        channel.watchers.add(watcher)
+        self.watched.set()
+        try:
+            if not channel.frames:
+                await self.catch_up(channel)
+            yield channel
+        finally:
+            channel.watchers.discard(watcher)
+            if not channel.watchers and self._channels.get((keys.platform, key)) is channel:
+                del self._channels[keys.platform, key]
+                if not self._channels:
+                    self.watched.clear()
+
+    async def catch_up(self, channel: Channel) -> None:
+        """Return after a read of the log that began now or later."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._behind.setdefault(channel, []).append(done)
+        self._work.set()
+        await done
+
+    def hear(self, platform: str, hints: Iterable[Hint]) -> None:
+        """Pass on what the feed says."""
+        grown = set()
+        for hint in hints:
+            channel = self._channels.get((platform, hint.key))
+            if channel is None:
+                continue
+            if channel.reading or not channel.follow(hint):
+                self._behind.setdefault(channel, [])
+                self._work.set()
+            else:
+                grown.add(channel)
+        for channel in grown:
+            channel.wake()
+
+    def doubt(self, platform: str | None = None) -> None:
+        """Words of the feed may have been missed, on one platform or on all: look at the logs."""
+        for channel in self._channels.values():
+            if platform in (None, channel.keys.platform):
+                self._behind.setdefault(channel, [])
+        self._work.set()
+
+    def close(self) -> None:
+        """End every stream; the clients come back by themselves, to whoever serves then."""
+        self.closing = True
+        for channel in self._channels.values():
+            channel.wake()
+
+    async def run(self) -> None:
+        pause_seconds = 0.0
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            try:
+                while self._behind:
+                    await self._read(dict(self._next() for _ in range(min(BATCH, len(self._behind)))))
+                pause_seconds = 0.0
+            except AWAY:  # the feed says so in the log
+                pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
+                try:  # whoever comes meanwhile is a reason to try at once
+                    await asyncio.wait_for(self._work.wait(), pause_seconds)
+                except TimeoutError:
+                    self._work.set()
+
+    def _next(self) -> tuple[Channel, list[asyncio.Future[None]]]:
+        channel = next(iter(self._behind))
+        return channel, self._behind.pop(channel)
+
+    async def _read(self, behind: dict[Channel, list[asyncio.Future[None]]]) -> None:
+        """Bring these channels up to their logs and tell those who wait."""
+        channels = [channel for channel in behind if channel.watchers]
+        for channel in channels:
+            channel.reading = True
+        try:
+            await self._read_logs(channels, whole=False)
+        except AWAY as error:
+            for channel, waiting in behind.items():
+                if channel.frames:
+                    self._behind.setdefault(channel, [])
+                settle(waiting, error)
+            raise
+        except Exception as error:
+            if len(behind) > 1:  # one damaged job must not hold up the others
+                for channel, waiting in behind.items():
+                    await self._read({channel: waiting})
+                return
+            for channel, waiting in behind.items():
+                log.error("unreadable_job", job=channel.job_id, reason=repr(error))
+                channel.gone = True
+                settle(waiting, error)
+        finally:
+            for channel in channels:
+                channel.reading = False
+                channel.wake()
+        for channel, waiting in behind.items():
+            settle(waiting, JobNotFound(channel.job_id) if channel.gone else None)
+
+    async def _read_logs(self, channels: list[Channel], *, whole: bool) -> None:
+        wanted = [(channel.keys, channel.key, 1 if whole else channel.next_read) for channel in channels]
+        unlike = []
+        for channel, (_, _, first), job in zip(channels, wanted, await read_jobs(self._store, wanted), strict=True):
+            if job is None:
+                channel.gone = True
+            elif first == 1:
+                channel.replace(job[1])
+            elif not channel.extend(job[1]):
+                unlike.append(channel)
+        if unlike:
+            await self._read_logs(unlike, whole=True)
+
+
+def settle(waiting: list[asyncio.Future[None]], error: Exception | None) -> None:
+    for done in waiting:
+        if not done.done():
+            if error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)

@@ -1,0 +1,119 @@
+"""Every reply that is not a stream: compact JSON, and each refusal as a problem (RFC 9457) with a code."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, json
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from streams.errors import BadConfiguration, JobNotFound, NoStore, OtherBody, StoreFull, WrongField
+
+encode = json.Encoder().encode
+
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+
+
+class Problem(Struct, kw_only=True):
+    """A refusal: what is wrong, and with which field."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str
+    field: str | UnsetType = UNSET
+
+
+class Refusal(Exception):
+    """A request that cannot be served as it is; becomes a problem."""
+
+    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers
+
+
+def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return raw_reply(encode(value), status, headers)
+
+
+def raw_reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON that is encoded already."""
+    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, JSON)
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    field: str | UnsetType = UNSET,
+) -> Response:
+    title = HTTPStatus(status).phrase
+    body = encode(Problem(title=title, status=status, detail=detail, code=code, field=field))
+    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM)
+
+
+def code_of(error: Exception) -> str:
+    """The word for a program; the error's own sentence is for people."""
+    return next((code for kind, (_, code) in ANSWERS.items() if isinstance(error, kind)), "INTERNAL")
+
+
+ANSWERS: dict[type[Exception], tuple[int, str]] = {
+    WrongField: (422, "WRONG_FIELD"),
+    OtherBody: (409, "OTHER_BODY"),
+    JobNotFound: (404, "JOB_NOT_FOUND"),
+    StoreFull: (503, "STORE_FULL"),
+    NoStore: (503, "STORE_AWAY"),
+    BadConfiguration: (503, "STORE_UNFIT"),  # also when the store began to refuse our credentials
+}
+
+RETRY_SECONDS = {"STORE_FULL": "10", "STORE_AWAY": "2", "STORE_UNFIT": "60"}
+
+
+async def on_known(_: Request, error: Exception) -> Response:
+    code = code_of(error)
+    status = next(status for status, known in ANSWERS.values() if known == code)
+    headers = {"Retry-After": RETRY_SECONDS[code]} if code in RETRY_SECONDS else None
+    return problem(status, code, str(error), headers, getattr(error, "field", UNSET))
+
+
+async def on_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return problem(error.status, error.code, error.detail, error.headers)
+
+
+async def on_http(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: no such path, no such method."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    detail = f"{request.method} is not served here" if status == 405 else error.detail
+    if status == 404:
+        detail = "nothing is served at this path"
+    return problem(status, status.name, detail, error.headers)
+
+
+async def on_departure(_: Request, __: Exception) -> Response:
+    """The client left in the middle of its own request: nobody will read this."""
+    return Response(status_code=400)
+
+
+async def on_surprise(_: Request, __: Exception) -> Response:
+    """A bug. The server logs it with its traceback; the client learns only that it happened."""
+    closing = {"Connection": "close"}  # the server closes after a bug; better said
+    return problem(500, "INTERNAL", "something went wrong here; the log of the gateway says what", closing)
+
+
+HANDLERS: dict[Any, Any] = {
+    **dict.fromkeys(ANSWERS, on_known),
+    Refusal: on_refusal,
+    HTTPException: on_http,
+    ClientDisconnect: on_departure,
+    Exception: on_surprise,
+}

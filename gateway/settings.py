@@ -1,0 +1,45 @@
+"""The gateway's settings: where it listens, on top of which store and platforms."""
+
+from ipaddress import ip_address
+from typing import Self
+
+from msgspec import Struct
+
+from streams.errors import BadConfiguration
+from streams.settings import Environment, StreamsSettings
+
+
+class GatewaySettings(Struct, frozen=True):
+    """One gateway process."""
+
+    streams: StreamsSettings
+    host: str = "127.0.0.1"  # HOST; loopback, because whoever reaches the gateway may use it
+    port: int = 3989  # PORT; 0: any free one
+    ping_seconds: float = 15.0  # a comment on quiet streams, well under the idle limits of proxies
+    grace_seconds: float = 3.0  # how long open requests may take to finish after SIGTERM
+
+    def __post_init__(self) -> None:
+        if not is_loopback(self.host):
+            raise BadConfiguration(
+                f"HOST is {self.host!r}: the gateway has no API keys and serves this machine only; "
+                "use 127.0.0.1, ::1 or localhost"
+            )
+        if not 0 <= self.port <= 65535:
+            raise BadConfiguration(f"PORT is {self.port}; it must be a whole number from 0 to 65535")
+
+    @classmethod
+    def read(cls, environment: Environment | None = None, *, host: str | None = None, port: int | None = None) -> Self:
+        """From the environment; what is given here goes before it."""
+        env = environment or Environment()
+        return cls(
+            streams=StreamsSettings.read(env),
+            host=host or env.text("HOST") or "127.0.0.1",
+            port=env.whole("PORT", 3989, most=65535) if port is None else port,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,175 @@
+"""Server-sent events: one client's stream of one job, resumed exactly where it broke off.
+
+A plain ASGI response rather than sse-starlette's: that one runs four tasks for each client and sets a timer for each
+send. Here a client is a cursor into a shared channel, one task that sends, and one that waits for its departure.
+"""
+
+import asyncio
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gateway.channel import Channel
+from gateway.jobs import Jobs
+from gateway.live import AWAY, Live
+from streams.keys import PlatformKeys
+
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # a proxy that gathers before it sends would hold back the newest event
+}
+
+RETRY = b"retry: 1000\n\n"
+RESET = b"event: reset\ndata: {}\n\n"
+END = b"event: end\ndata: {}\n\n"
+PING = b": ping\n\n"
+STORE_AWAY = b": the store does not answer; come back\nretry: 3000\n\n"
+
+
+class Streams:
+    """The route of all streams."""
+
+    def __init__(self, live: Live, jobs: Jobs, ping_seconds: float) -> None:
+        self._live = live
+        self._jobs = jobs
+        self._ping_seconds = ping_seconds
+
+    async def stream(self, request: Request) -> Response:
+        keys, key = self._jobs.locate(request)
+        last_id = request.headers.get("last-event-id") or request.query_params.get("lastEventId") or ""
+        return Stream(self._live, keys, key, last_id, self._ping_seconds)
+
+
+class Stream(Response):
+    """The answer to one client."""
+
+    def __init__(self, live: Live, keys: PlatformKeys, key: str, last_id: str, ping_seconds: float) -> None:
+        super().__init__(status_code=200, headers=HEADERS)
+        del self.headers["content-length"]
+        self._live = live
+        self._job = (keys, key)
+        self._last_id = last_id
+        self._ping_seconds = ping_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        subscriber = Subscriber(self._live, scope.get("state", {}).get("transport"))
+        try:
+            async with self._live.watch(*self._job, subscriber) as channel:
+                await self._answer(channel, subscriber, scope, receive, send)
+        except AWAY:
+            # Not 503: on that a browser's EventSource gives up for ever.
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": STORE_AWAY})
+
+    async def _answer(
+        self, channel: Channel, subscriber: "Subscriber", scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        cursor = await self._resume(channel)
+        if cursor == len(channel.frames) and channel.fold.ended:
+            await Response(status_code=204)(scope, receive, send)
+            return
+        subscriber.begin(channel, cursor)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if scope["method"] != "HEAD":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(subscriber.wait_for_departure, receive)
+                await subscriber.run(send, self._ping_seconds)
+                tasks.cancel_scope.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _resume(self, channel: Channel) -> int | None:
+        """Where this client goes on; None: it holds something that is not of this history."""
+        if not self._last_id:
+            return 0
+        cursor = channel.cursor_after(self._last_id)
+        if cursor is None:  # another gateway may have been quicker than our feed: ask the log before saying no
+            await self._live.catch_up(channel)
+            cursor = channel.cursor_after(self._last_id)
+        return cursor
+
+
+class Subscriber:
+    """A cursor into a channel, and what its client has to be told beside the events."""
+
+    def __init__(self, live: Live, transport: Any) -> None:
+        self._live = live
+        self._transport = transport
+        self._news = asyncio.Event()
+        self._before = RETRY
+        self._ping_due = False
+        self._departed = False
+        self._sending = False
+        self._sent = 0
+        self._sent_at_last_pulse = -1
+
+    def begin(self, channel: Channel, cursor: int | None) -> None:
+        self._channel = channel
+        self._generation = channel.generation
+        self._cursor = cursor or 0
+        if cursor is None:
+            self._before += RESET
+
+    def wake(self) -> None:
+        self._news.set()
+        if self._live.closing and self._sending:
+            self._cut()
+
+    async def run(self, send: Send, ping_seconds: float) -> None:
+        """Send what there is until the job has ended, the client has left, or we close."""
+        self._pulse(asyncio.get_running_loop(), ping_seconds)
+        try:
+            over = False
+            while not over:
+                self._news.clear()
+                body, over = self._next()
+                if body:
+                    self._sending = True
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    self._sending = False
+                    self._sent += 1
+                elif not over:
+                    await self._news.wait()
+        finally:
+            self._timer.cancel()
+
+    def _pulse(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Now and then: a ping, and a look whether the client still reads. One timer a client, none a send."""
+        if self._sending and self._sent == self._sent_at_last_pulse:
+            self._cut()  # one send has lasted from pulse to pulse: too slow; it can resume by id
+        self._sent_at_last_pulse = self._sent
+        self._ping_due = True
+        self._news.set()
+        self._timer = loop.call_later(seconds, self._pulse, loop, seconds)
+
+    def _next(self) -> tuple[bytes, bool]:
+        """What to send now, and whether it is the last."""
+        before, self._before = self._before, b""
+        if self._departed or self._live.closing:
+            return b"", True
+        if self._generation != self._channel.generation:
+            self._generation = self._channel.generation
+            self._cursor = 0
+            before += RESET
+        self._cursor, events = self._channel.after(self._cursor)
+        if self._cursor == len(self._channel.frames) and (self._channel.fold.ended or self._channel.gone):
+            return before + events + (END if self._channel.fold.ended else b""), True
+        if not events and self._ping_due:
+            before += PING
+        self._ping_due = False
+        return before + events if before else events, False
+
+    async def wait_for_departure(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._departed = True
+        self._news.set()
+
+    def _cut(self) -> None:
+        """Drop the connection with all that is still unsent: a client that does not read cannot be closed politely."""
+        self._departed = True
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,153 @@
+"""`doctor`: is this store fit, does every live job have a way forward, and what to do if not."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable
+
+import anyio
+import msgspec
+from rich.progress import Progress
+from rich.text import Text
+
+from consumers.settings import ConsumerSettings
+from ops.finding import Finding, advice, wrong
+from ops.reach import reach
+from ops.storechecks import check_store
+from ops.terminal import console, plain, say
+from ops.ways import check_jobs, check_places, confirm, find_records, read_lease
+from streams.connection import Store
+from streams.errors import WrongField
+from streams.keys import PlatformKeys
+from streams.messages import Look
+from streams.policies import Platforms
+from streams.settings import StreamsSettings
+from streams.states import State
+from streams.transitions import Transitions
+
+MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red")}
+MOST_LINES = 20  # of one kind; the rest is counted
+
+
+def run(options: argparse.Namespace) -> int:
+    findings = anyio.run(examine, options)
+    if options.json:
+        print(msgspec.json.encode(findings).decode())
+    else:
+        show(findings)
+    return 1 if any(finding.level == "wrong" for finding in findings) else 0
+
+
+async def examine(options: argparse.Namespace) -> list[Finding]:
+    platforms = StreamsSettings.read().platforms
+    async with reach(options.data) as store:
+        findings = [finding async for finding in check_store(store)]
+        counts, suspicions = await look_at_jobs(store, platforms)
+        troubles = await confirm(store, suspicions)
+        if options.repair:
+            troubles = [trouble for trouble in troubles if not await repair(store, platforms, trouble)]
+        troubles += await look_at_consumers(store, platforms, counts)
+    for platform, states in counts.items():
+        if not any(trouble.about == platform and trouble.level == "wrong" for trouble in troubles):
+            numbers = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+            findings.append(Finding(platform, f"{numbers}: every job has a way forward"))
+    if not counts:
+        findings.append(Finding("jobs", "none is waiting or running"))
+    return findings + troubles
+
+
+async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
+    """How many live jobs each platform has, and what may be wrong with them."""
+    counts: dict[str, Counter[State]] = {}
+    suspicions: list[Finding] = []
+    for name in platforms:
+        suspicions += await check_places(store, PlatformKeys(name))
+    with Progress(console=console(talk=True), transient=True, disable=not console(talk=True).is_terminal) as bar:
+        task = bar.add_task("looking at jobs", total=await store.command("DBSIZE"))
+        async for seen, jobs in find_records(store):
+            bar.update(task, completed=seen)
+            for platform, page in jobs.items():
+                try:
+                    keys = PlatformKeys(platform)
+                except WrongField:
+                    continue  # not ours, whoever wrote it
+                found, live = await check_jobs(store, keys, page)
+                suspicions += found
+                if live:
+                    counts.setdefault(platform, Counter()).update(record.state for record in live)
+    return counts, suspicions
+
+
+async def look_at_consumers(store: Store, platforms: Platforms, counts: dict[str, Counter[State]]) -> list[Finding]:
+    """Whether somebody serves each platform that has jobs, and whether those who run them beat."""
+    wanted = [PlatformKeys(name) for name in counts]
+    if not wanted:
+        return []
+    transitions = Transitions(store)
+    first = await transitions.observe(wanted)
+    patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
+    last = first
+    with anyio.move_on_after(patience):
+        while not all(map(all_beat, first, last)):
+            await anyio.sleep(0.1)
+            last = await transitions.observe(wanted)
+    findings = []
+    for keys, before, after in zip(wanted, first, last, strict=True):
+        findings += served(keys.platform, before, after, keys.platform in platforms)
+    return findings
+
+
+def all_beat(before: Look, after: Look) -> bool:
+    return set(before.beats) | {lease.owner for lease in before.leases} <= beating(before, after)
+
+
+def beating(before: Look, after: Look) -> set[str]:
+    return {owner for owner, counter in after.beats.items() if before.beats.get(owner) != counter}
+
+
+def served(platform: str, before: Look, after: Look, declared: bool) -> list[Finding]:
+    """Pure: what two looks at a platform with jobs say about those who serve it."""
+    alive = beating(before, after)
+    if not alive:
+        command = "" if declared else f"TAILRACE_PLATFORMS={platform} "
+        says = "it has jobs, but no consumer serves it"
+        return [wrong(platform, says, f"{command}python3 -m ops consume {platform}")]
+    silent = {lease.owner: lease for lease in after.leases if lease.owner not in alive}
+    return [
+        advice(platform, f"{owner} is silent; its jobs go to others {lease.deadline_seconds:g} s after its last beat")
+        for owner, lease in silent.items()
+    ]
+
+
+async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
+    """Mend what a transition can mend without a doubt: a lease that nobody runs under is given back."""
+    if not trouble.nonce:
+        return False
+    keys = PlatformKeys(trouble.about)
+    found = await read_lease(store, keys, trouble.nonce)
+    if found is None:
+        return True
+    lease, counter = found
+    # `reclaim` compares the fence first: no record has this nonce any more, so all it can do is drop the lease.
+    word = await Transitions(store).reclaim(keys, lease, counter, platforms[keys.platform].max_crashes)
+    if word != "gone":
+        return False
+    say(f"repaired: the lease of job {keys.id(lease.key)} was given back")
+    return True
+
+
+def show(findings: Iterable[Finding]) -> None:
+    out = console()
+    lines: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        kind = (finding.about, finding.says)
+        lines[kind] += 1
+        if lines[kind] > MOST_LINES:
+            continue
+        mark, style = MARKS[finding.level]
+        job = f"job {PlatformKeys(finding.about).id(finding.job)}: " if finding.job else ""
+        out.print(Text.assemble((mark, style), f"{finding.about:13}", plain(job + finding.says)))
+        if finding.next:
+            out.print(Text(f"  {'':13}-> {plain(finding.next)}", style="dim"))
+    for (about, says), count in lines.items():
+        if count > MOST_LINES:
+            out.print(f"  {about:13}{count - MOST_LINES} more of these: {says}")

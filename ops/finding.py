@@ -1,0 +1,22 @@
+"""What the doctor finds."""
+
+from msgspec import Struct
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    about: str  # what was looked at: a part of the store, or a platform
+    says: str
+    level: str = "fine"  # fine, advice or wrong
+    next: str = ""  # what to do about it
+    job: str = ""
+    nonce: str = ""  # of a lease that holds nothing
+
+
+def wrong(about: str, says: str, next_step: str = "", *, job: str = "", nonce: str = "") -> Finding:
+    return Finding(about, says, "wrong", next_step, job, nonce)
+
+
+def advice(about: str, says: str, next_step: str = "") -> Finding:
+    return Finding(about, says, "advice", next_step)

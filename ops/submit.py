@@ -1,0 +1,96 @@
+"""`submit`: ask for a job, print its id and, if wanted, follow it to its result."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import anyio
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ops.reach import reach
+from ops.story import decoded, follow_story
+from ops.terminal import console, event_line, plain, say
+from producers import Producer, Submission
+from streams.connection import Store
+from streams.errors import WrongField
+from streams.settings import StreamsSettings
+from streams.transitions import Transitions
+
+LARGEST_ARGS = 1024 * 1024  # larger data does not go into the store
+
+
+def run(options: argparse.Namespace) -> int:
+    return anyio.run(submit, options, read_args(options.args))
+
+
+async def submit(options: argparse.Namespace, args: Any) -> int:
+    submission = Submission(options.platform, options.kind, args, options.id, options.priority)
+    async with reach(options.data) as store:
+        producer = Producer(Transitions(store), StreamsSettings.read().platforms)
+        job_id = (await producer.submit(submission)).job_id
+        print(job_id, flush=True)
+        if not options.follow:
+            return 0
+        last = await (watch_bar if console(talk=True).is_terminal else watch_lines)(store, job_id)
+    if last["status"] == "completed":
+        print(json.dumps(last.get("result"), ensure_ascii=False))
+        return 0
+    error = last.get("error") or {}
+    say(f"tailrace: job {job_id} {last['status']}" + (f": {plain(error.get('message', ''))}" if error else ""))
+    return 1
+
+
+async def watch_lines(store: Store, job_id: str) -> dict[str, Any]:
+    talk = console(talk=True)
+    async for raw in follow_story(store, job_id):
+        last = decoded(raw)
+        talk.print(event_line(last))
+    return last
+
+
+async def watch_bar(store: Store, job_id: str) -> dict[str, Any]:
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console(talk=True)) as bar:
+        task = bar.add_task("queued", total=None, note="")
+        async for raw in follow_story(store, job_id):
+            last = decoded(raw)
+            step, of = last["step"], last.get("of")
+            if isinstance(step, int) and isinstance(of, int):
+                bar.update(task, completed=step, total=of)
+            if last["status"] == "started":
+                bar.update(task, completed=0)  # another attempt begins anew
+            attempt = f" #{last['attempt']}" if (last["attempt"] or 0) > 1 else ""
+            bar.update(task, description=last["status"] + attempt, note=plain(last.get("message") or ""))
+    return last
+
+
+def read_args(given: str) -> Any:
+    """The args as given: JSON itself, `@file`, or `-` for stdin."""
+    place, text = "ARGS", given
+    try:
+        if given == "-":
+            place, text = "stdin", sys.stdin.buffer.read(LARGEST_ARGS + 1).decode()
+        elif given.startswith("@"):
+            place = given[1:]
+            with Path(place).open("rb") as file:
+                text = file.read(LARGEST_ARGS + 1).decode()
+        if len(text.encode()) > LARGEST_ARGS:
+            raise WrongField(place, "over 1 MB of args does not go into the store")
+        return json.loads(text, parse_constant=refuse_constant)
+    except OSError as error:
+        raise WrongField(place, f"cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise WrongField(place, "is nested too deeply") from None
+    except ValueError as error:  # not UTF-8, or not JSON: the error names line and column
+        raise WrongField(place, f"is not JSON: {error}") from None
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,73 @@
+"""How commands look: results on stdout, talk on stderr, calm in a terminal and plain in a pipe."""
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 10_000  # whoever reads a pipe wants whole lines
+
+STYLES = {
+    "queued": "dim",
+    "started": "cyan",
+    "progress": "",
+    "superseded": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "red",
+    "running": "cyan",
+}
+
+
+def console(*, talk: bool = False) -> Console:
+    """For results, or for talk. Colours come and go with the terminal and NO_COLOR."""
+    width = None if (sys.stderr if talk else sys.stdout).isatty() else PIPE_WIDTH
+    return Console(stderr=talk, highlight=False, markup=False, emoji=False, width=width)
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def plain(value: object) -> str:
+    """As text in one line, without anything that could steer a terminal."""
+    text = value if isinstance(value, str) else str(value)
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def table(*columns: str) -> Table:
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        made.add_column(column, justify="right" if column in {"seq", "attempt", "elapsed"} else "left")
+    return made
+
+
+def row(to: Table, *cells: object) -> None:
+    to.add_row(*(Text("" if cell is None else plain(cell), style=_style(cell)) for cell in cells))
+
+
+def event_line(event: dict[str, Any]) -> Text:
+    """One event of a job for people: time, attempt, what happened, and the little that is worth reading along."""
+    attempt = event.get("attempt")
+    head = f"{event['time'][11:23]}  {f'#{attempt}' if attempt else '':4}"
+    return Text.assemble((head, "dim"), (f"{event['status']:11}", _style(event["status"])), about(event))
+
+
+def about(event: dict[str, Any]) -> str:
+    """What an event says beside its status, in one line."""
+    words = []
+    if (step := event.get("step")) is not None:
+        of = event.get("of")
+        words.append(f"{plain(step)} of {plain(of)}" if of is not None else plain(step))
+    if event["status"] in {"started", "superseded"} and event.get("workerId"):
+        words.append(plain(event["workerId"]))
+    words += [plain(event[name]) for name in ("message", "reason") if event.get(name)]
+    if isinstance(error := event.get("error"), dict):
+        words.append(plain(f"{error.get('type')}: {error.get('message')}"))
+    return "  ".join(words)
+
+
+def _style(cell: object) -> str:
+    return STYLES.get(cell, "") if isinstance(cell, str) else ""

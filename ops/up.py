@@ -1,0 +1,205 @@
+"""`up`: everything on this machine, from the store to the consumers, for as long as this command runs."""
+
+import argparse
+import http.client
+import json
+import shlex
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from consumers.settings import ConsumerSettings
+from consumers.shutdown import Shutdown
+from gateway.settings import GatewaySettings
+from ops.children import Family, role
+from ops.store import Ownership, OwnStore
+from ops.supervised import Supervised, end
+from ops.terminal import say
+from streams.connection import Store, check_fitness
+from streams.errors import BadConfiguration, TailraceError
+from streams.policies import Platforms
+from streams.settings import Environment
+
+SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
+STORE_LOOK_SECONDS = 0.2
+
+
+def run(options: argparse.Namespace) -> int:
+    # All settings are read here: a wrong one stops us before anything is started.
+    settings = GatewaySettings.read(port=options.port)
+    lanes = chosen_lanes(settings.streams.platforms, options.platforms)
+    grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
+    port = free_port(settings.host, settings.port)
+    with folder_and_store(options.data, settings.streams.url) as (url, own_store):
+        family = Family(url, options.data / "logs")
+        try:
+            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds)
+            anyio.run(up.run)
+        finally:
+            family.close()
+    say("stopped")
+    return 0
+
+
+def chosen_lanes(platforms: Platforms, given: str | None) -> dict[str, list[str]]:
+    """The platforms to serve, by the consumer process that serves them."""
+    source = "WORKER_PLATFORMS" if given is None else "--platforms"
+    words = [word for part in (given or "").split(",") if (word := part.strip())]
+    names = words if given is not None else Environment().words("WORKER_PLATFORMS")
+    if unknown := [name for name in names if not platforms.serving(name)]:
+        raise BadConfiguration(f"{source} names {', '.join(unknown)}; declared are {', '.join(platforms)}")
+    wanted = {served for name in names for served in platforms.serving(name)} or set(platforms)
+    lanes = {lane: [name for name in members if name in wanted] for lane, members in platforms.lanes().items()}
+    return {lane: members for lane, members in lanes.items() if members}
+
+
+def free_port(host: str, port: int) -> int:
+    """The port itself when it is free, or any free one for 0."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise TailraceError(
+                f"port {port} of {host} cannot be used ({error.strerror}): "
+                "end what listens there, or choose another with --port."
+            ) from None
+        free: int = probe.getsockname()[1]
+    return free
+
+
+@contextmanager
+def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStore | None]]:
+    """Own the data folder; with a store of our own in it unless there is a URL of another."""
+    if url is None:
+        with OwnStore(data) as store:
+            say(f"store      {store.server.name} in {data}")
+            yield store.url, store
+        return
+    anyio.run(look_at, url)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = Ownership(data)
+    folder.take()
+    try:
+        yield url, None
+    finally:
+        folder.give_back()
+
+
+async def look_at(url: str) -> None:
+    async with Store(url) as store:
+        for advice in await check_fitness(store):
+            say(f"store      {advice}")
+
+
+class Up:
+    """The gateway, the consumers and their store, from the first start to the last end."""
+
+    def __init__(
+        self,
+        family: Family,
+        own_store: OwnStore | None,
+        lanes: dict[str, list[str]],
+        address: tuple[str, int],
+        grace_seconds: float,
+    ) -> None:
+        self._own_store = own_store
+        self._platforms = [name for members in lanes.values() for name in members]
+        self._logs = family.logs
+        self._host, self._port = address
+        self._grace_seconds = grace_seconds
+        self._gateway = Supervised(family, "gateway", role("gateway"), HOST=self._host, PORT=str(self._port))
+        self._consumers = [
+            Supervised(family, f"consumer-{lane}", role("consumers", *members)) for lane, members in lanes.items()
+        ]
+
+    async def run(self) -> None:
+        shutdown = Shutdown()
+        try:
+            with shutdown.listening():
+                async with anyio.create_task_group() as tasks:
+                    if self._own_store:
+                        tasks.start_soon(keep_store, self._own_store)
+                    tasks.start_soon(self._gateway.keep)
+                    begun = anyio.Event()
+                    tasks.start_soon(self._begin, tasks, begun)
+                    await shutdown.drain.wait()
+                    await self._end(shutdown, self._consumers if begun.is_set() else [])
+                    tasks.cancel_scope.cancel()
+        except* BadConfiguration as refusals:  # one wrong setting may stop all consumers: one sentence will do
+            raise refusals.exceptions[0] from None
+        finally:
+            for child in (self._gateway, *self._consumers):
+                child.kill()
+
+    async def _begin(self, tasks: TaskGroup, begun: anyio.Event) -> None:
+        """Say that we are ready when the gateway is. The consumers come after it: it shall not wait for a processor."""
+        await wait_until_ready(self._host, self._port)
+        self._greet()
+        begun.set()
+        for consumer in self._consumers:
+            tasks.start_soon(consumer.keep)
+
+    async def _end(self, shutdown: Shutdown, consumers: list[Supervised]) -> None:
+        if consumers:
+            grace = f"{self._grace_seconds:g} s"
+            say(f"stopping: running jobs may take up to {grace} to finish; Ctrl-C again hands them back at once")
+        await end(consumers, self._grace_seconds + SETTLE_SECONDS, shutdown)
+        await end([self._gateway], SETTLE_SECONDS, shutdown)
+
+    def _greet(self) -> None:
+        url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+        path, body, command = example(self._platforms)
+        print(
+            f"""ready      {url}
+platforms  {", ".join(self._platforms)}
+logs       {self._logs}
+
+try        curl -X POST {url}{path} -H 'Content-Type: application/json' -d {shlex.quote(body)}
+or         python3 -m ops {command}
+stop       Ctrl-C""",
+            flush=True,
+        )
+
+
+def example(platforms: list[str]) -> tuple[str, str, str]:
+    """A first job that somebody here will do: path and body for curl, and the same as a command."""
+    if "research" in platforms:
+        query = json.dumps({"query": "why do rivers meander"})
+        return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"
+    body = json.dumps({"platform": platforms[0], "kind": "drill", "args": {"steps": 5, "seconds": 1}})
+    return "/api/jobs", body, f"submit {platforms[0]} drill --follow"
+
+
+async def wait_until_ready(host: str, port: int) -> None:
+    while True:
+        if await anyio.to_thread.run_sync(is_ready, host, port, abandon_on_cancel=True):
+            return
+        await anyio.sleep(0.03)
+
+
+def is_ready(host: str, port: int) -> bool:
+    link = http.client.HTTPConnection(host, port, timeout=2)  # unlike urllib it never asks a proxy
+    try:
+        link.request("GET", "/readyz")
+        return link.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        link.close()
+
+
+async def keep_store(store: OwnStore) -> None:
+    """Bring the own store back when it died; whatever it had written is in its folder."""
+    while True:
+        await anyio.sleep(STORE_LOOK_SECONDS)
+        if not store.is_alive():
+            say(f"store      it died; it is started again (see {store.log})")
+            store.stop()
+            await anyio.to_thread.run_sync(store.start)

@@ -1,0 +1,71 @@
+"""A client that watches a job live: it reads the stream, loses its connection now and then, and resumes by id."""
+
+import http.client
+import json
+import threading
+from typing import Any
+
+PATIENCE_SECONDS = 30.0
+
+
+class Watcher(threading.Thread):
+    """Gathers what a job's stream tells, until the stream says that this was all."""
+
+    def __init__(self, address: tuple[str, int], job_id: str, *, leaves_after: int = 0) -> None:
+        """With `leaves_after` the connection is cut after so many events, again and again."""
+        super().__init__(name=f"watcher of {job_id}", daemon=True)
+        self._address = address
+        self._path = f"/research/stream/{job_id}"
+        self._leaves_after = leaves_after
+        self.events: list[dict[str, Any]] = []
+        self.connections = 0
+        self.resets = 0
+        self.ended = False
+        self.trouble: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.ended:
+                self._connect()
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.trouble = error
+
+    def _connect(self) -> None:
+        link = http.client.HTTPConnection(*self._address, timeout=PATIENCE_SECONDS)
+        self.connections += 1
+        try:
+            headers = {"Last-Event-ID": self.events[-1]["id"]} if self.events else {}
+            link.request("GET", self._path, headers=headers)
+            response = link.getresponse()
+            if response.status == 204:
+                self.ended = True
+            elif response.status == 200:
+                self._read(response)
+            else:
+                raise http.client.HTTPException(f"{self._path} answered {response.status}")
+        finally:
+            link.close()
+
+    def _read(self, response: http.client.HTTPResponse) -> None:
+        kind, data, gathered = "", "", 0
+        for raw in response:
+            field, _, value = raw.decode().rstrip("\r\n").partition(": ")
+            if field == "event":
+                kind = value
+            elif field == "data":
+                data = value
+            elif field == "" and (kind or data):
+                self._take(kind, data)
+                gathered += 1
+                if self.ended or gathered == self._leaves_after:
+                    return
+                kind, data = "", ""
+
+    def _take(self, kind: str, data: str) -> None:
+        if kind == "end":
+            self.ended = True
+        elif kind == "reset":
+            self.resets += 1
+            self.events.clear()
+        else:
+            self.events.append(json.loads(data))

@@ -1,0 +1,171 @@
+"""Does every live job have a way forward? What the doctor looks at in lines, leases and records.
+
+Everything is read without holding anything up, so a job may change between two reads of it. A suspicion therefore
+counts only if a second look, a moment later, finds the same.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import anyio
+
+from ops.finding import Finding, wrong
+from streams.connection import Command, Store
+from streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
+from streams.messages import Lease, Record
+from streams.reading import pairs, to_lease, to_record
+from streams.states import State
+
+PAGE = 500
+SECOND_LOOK_SECONDS = 0.5
+
+
+async def find_records(store: Store) -> AsyncIterator[tuple[int, dict[str, list[str]]]]:
+    """The keys of all jobs, page by page: how many of the store's keys were seen, and jobs by platform."""
+    seen, cursor = 0, b"0"
+    pattern = f"{NAMESPACE}:{{*}}:{JOB_KEYS['record']}:*"
+    while True:
+        cursor, names = await store.command("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE, "TYPE", "hash")
+        seen += PAGE
+        jobs: dict[str, list[str]] = {}
+        for name in names:
+            platform, _, key = name.decode(errors="replace").partition("{")[2].partition("}")
+            jobs.setdefault(platform, []).append(key.removeprefix(f":{JOB_KEYS['record']}:"))
+        yield seen, jobs
+        if cursor == b"0":
+            return
+
+
+async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> tuple[list[Finding], list[Record]]:
+    """What stands in the way of these jobs, and those among them that have not ended."""
+    findings, live = [], []
+    replies = await store.commands([("HGETALL", keys.record(job)) for job in jobs])
+    for job, flat in zip(jobs, replies, strict=True):
+        try:
+            record = to_record(keys, job, flat)
+        except (LookupError, TypeError, ValueError) as error:
+            says = f"its record cannot be read: {error!r}"
+            findings.append(wrong(keys.platform, says, f"redis-cli HGETALL '{keys.record(job)}'", job=job))
+        else:
+            if record and not record.state.ended:
+                live.append(record)
+    delivered = await last_delivered(store, keys)
+    commands: list[Command] = []
+    for record in live:
+        line, entry = keys.jobs(record.band), record.entry
+        commands += [
+            ("XRANGE", line, entry, entry),
+            ("XPENDING", line, GROUP, entry, entry, 1) if record.band in delivered else ("ECHO", ""),
+            ("ZSCORE", keys["front"], record.key),
+            ("HGET", keys["leases"], record.nonce or ""),
+        ]
+    answers = await store.commands(commands)
+    for record, place in zip(live, range(0, len(answers), 4), strict=True):
+        entry, pending, score, lease = answers[place : place + 4]
+        handed_out = record.band in delivered and number(record.entry) <= delivered[record.band]
+        why = obstacle(
+            record.state,
+            in_line=bool(entry),
+            handed_out=handed_out,
+            pending=bool(pending),
+            in_front=score is not None,
+            leased=lease is not None,
+        )
+        if why:
+            findings.append(wrong(keys.platform, why, f"python3 -m ops show {record.id}", job=record.key))
+    return findings, live
+
+
+def obstacle(
+    state: State, *, in_line: bool, handed_out: bool, pending: bool, in_front: bool, leased: bool
+) -> str | None:
+    """Why a job cannot go on by itself, or None."""
+    if state is State.RUNNING and not leased:
+        return "it runs, but nobody holds its lease: nobody will take it over"
+    if not in_line:
+        return "its entry is gone from the line"
+    if state is State.WAITING and handed_out and not (in_front and pending):
+        return "its entry was handed out, but nobody runs it"
+    if state is State.RUNNING and handed_out and not pending:
+        return "its entry is no longer pending: it cannot be taken over"
+    return None
+
+
+async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
+    """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
+    leases, front = await store.commands([("HGETALL", keys["leases"]), ("ZRANGE", keys["front"], 0, PAGE)])
+    findings = []
+    held = [to_lease(nonce, text) for nonce, text in pairs(leases).items()]
+    for lease, (state, nonce) in zip(held, await fields(store, keys, [lease.key for lease in held]), strict=True):
+        if state != b"running" or nonce != lease.nonce.encode():
+            says, mend = "a lease is held for it, but no attempt runs under it", "python3 -m ops doctor --repair"
+            findings.append(wrong(keys.platform, says, mend, job=lease.key, nonce=lease.nonce))
+    first = [member.decode(errors="replace") for member in front]
+    for job, (state, _) in zip(first, await fields(store, keys, first), strict=True):
+        if state != b"waiting":
+            says = "it stands at the front of the line, but does not wait"
+            findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
+    for band in BANDS:
+        findings += await check_entries(store, keys, band)
+    return findings
+
+
+async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Finding]:
+    findings: list[Finding] = []
+    start = "-"
+    while entries := await store.command("XRANGE", keys.jobs(band), start, "+", "COUNT", PAGE):
+        jobs = [values[1].decode(errors="replace") for _, values in entries]
+        for job, (state, _) in zip(jobs, await fields(store, keys, jobs), strict=True):
+            if state is None:
+                says = f"it stands in the line {band}, but no such job is kept"
+                findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
+        start = "(" + entries[-1][0].decode()
+    return findings
+
+
+async def fields(store: Store, keys: PlatformKeys, jobs: Iterable[str]) -> list[Any]:
+    return await store.commands([("HMGET", keys.record(job), "state", "nonce") for job in jobs])
+
+
+async def last_delivered(store: Store, keys: PlatformKeys) -> dict[str, tuple[int, int]]:
+    """How far each line was handed out; a line without its group is not in here: all of it will be handed out again."""
+    there = await store.commands([("EXISTS", keys.jobs(band)) for band in BANDS])
+    bands = [band for band, exists in zip(BANDS, there, strict=True) if exists]
+    replies = await store.commands([("XINFO", "GROUPS", keys.jobs(band)) for band in bands])
+    delivered = {}
+    for band, groups in zip(bands, replies, strict=True):
+        for flat in groups:
+            group = dict(zip(flat[::2], flat[1::2], strict=True))
+            if group[b"name"] == GROUP.encode():
+                delivered[band] = number(group[b"last-delivered-id"].decode())
+    return delivered
+
+
+def number(entry: str) -> tuple[int, int]:
+    milliseconds, _, count = entry.partition("-")
+    return int(milliseconds), int(count or 0)
+
+
+async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:
+    """Those that a second look finds as well."""
+    if not suspicions:
+        return []
+    await anyio.sleep(SECOND_LOOK_SECONDS)
+    again: set[Finding] = set()
+    for platform in {finding.about for finding in suspicions}:
+        keys = PlatformKeys(platform)
+        again.update(await check_places(store, keys))
+        jobs = sorted({finding.job for finding in suspicions if finding.about == platform})
+        for start in range(0, len(jobs), PAGE):
+            again.update((await check_jobs(store, keys, jobs[start : start + PAGE]))[0])
+    return [finding for finding in suspicions if finding in again]
+
+
+async def read_lease(store: Store, keys: PlatformKeys, nonce: str) -> tuple[Lease, str] | None:
+    """A lease and the beat counter of its owner."""
+    text = await store.command("HGET", keys["leases"], nonce)
+    if text is None:
+        return None
+    lease = to_lease(nonce, text.decode())
+    counter = await store.command("HGET", keys["beats"], lease.owner)
+    return lease, counter.decode() if counter else ""

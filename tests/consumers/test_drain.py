@@ -1,0 +1,66 @@
+"""SIGTERM: a worker finishes or hands back, and leaves no trace."""
+
+import time
+
+from streams.states import Status
+from tests.support.builders import tell
+from tests.support.deployment import Deployment
+from tests.support.processes import ConsumerProcess, Pace
+
+
+async def left_without_a_trace(deployment: Deployment, consumer: ConsumerProcess) -> bool:
+    return (
+        await consumer.ended() == 0
+        and consumer.owner not in await deployment.beats("kurly")
+        and consumer.owner not in await deployment.group_consumers("kurly")
+        and consumer.owner not in {lease.owner for lease in await deployment.leases("kurly")}
+    )
+
+
+async def test_a_drained_worker_finishes_its_job_takes_no_other_and_leaves(deployment: Deployment) -> None:
+    consumer = await deployment.consumer("kurly")
+    running = await deployment.submit("kurly", steps=5, seconds=0.1)
+    waiting = await deployment.submit("kurly", steps=1, seconds=0)
+    await deployment.reached(running, 1)
+    consumer.interrupt()
+    assert await left_without_a_trace(deployment, consumer)
+    assert (await deployment.history(running))[-1].status is Status.COMPLETED
+    assert [tell(event) for event in await deployment.history(waiting)] == ["queued"]
+
+
+async def test_a_worker_that_waits_for_work_leaves_at_once(deployment: Deployment) -> None:
+    consumer = await deployment.consumer("kurly")
+    await deployment.ended(await deployment.submit("kurly", steps=1, seconds=0))  # the group knows it now
+    assert consumer.owner in await deployment.group_consumers("kurly")
+    consumer.interrupt_group()
+    assert await left_without_a_trace(deployment, consumer)
+
+
+async def test_what_does_not_finish_within_the_grace_is_handed_back_at_no_cost(deployment: Deployment) -> None:
+    consumer = await deployment.consumer("kurly", pace=Pace(grace=0.3))
+    job = await deployment.submit("kurly", steps=2, seconds=0.6)
+    await deployment.started(job)
+    consumer.interrupt()
+    assert await left_without_a_trace(deployment, consumer)
+    await deployment.consumer("kurly")
+    history = await deployment.ended(job)
+    assert [tell(event) for event in history] == [
+        *("queued", "started 1", "superseded 1"),
+        *("started 2", "progress 2 step 1", "progress 2 step 2", "completed 2"),
+    ]
+    assert history[2].reason == "released"
+    assert (await deployment.record(job)).crashes == 0
+
+
+async def test_a_second_signal_hands_back_at_once(deployment: Deployment) -> None:
+    consumer = await deployment.consumer("kurly", pace=Pace(grace=60.0))
+    job = await deployment.submit("kurly", steps=1, seconds=60.0)
+    await deployment.started(job)
+    asked = time.monotonic()
+    consumer.interrupt()
+    while not consumer.said("draining"):
+        assert consumer.alive
+    consumer.interrupt()
+    assert await left_without_a_trace(deployment, consumer)
+    assert time.monotonic() - asked < 10.0
+    assert [tell(event) for event in await deployment.history(job)] == ["queued", "started 1", "superseded 1"]

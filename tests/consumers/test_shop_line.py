@@ -1,0 +1,60 @@
+"""One shop, several workers, and workers killed all the time: still one job after the other, in order."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from streams.keys import PlatformKeys
+from tests.support.checker import false_takeovers, jumped_the_line, overlaps, takeovers, unclean
+from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+from tests.support.processes import ConsumerProcess
+
+SHOP = "kurly"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kills"),
+    [(20, 5), pytest.param(100, 20, marks=[pytest.mark.chaos, pytest.mark.timeout(400)])],
+)
+async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_killed(
+    deployment: Deployment, dice: Random, tmp_path: Path, jobs: int, kills: int
+) -> None:
+    config = tmp_path / "tailrace.toml"
+    config.write_text(f"[platforms.{SHOP}]\nmax_crashes = 50\n")  # a job that is unlucky often is still no deadly job
+    await deployment.gateway()
+    workers = await deployment.consumers(3, SHOP, TAILRACE_CONFIG=str(config))
+    ids = [await deployment.submit(SHOP, steps=3, seconds=0.05) for _ in range(jobs)]
+    killed = set()
+    for number in range(1, kills + 1):
+        await some_ended(deployment, jobs * number // (kills + 2))
+        await asyncio.sleep(dice.uniform(0, 0.3))
+        victim = await choose(deployment, dice, workers)
+        dice.choice((ConsumerProcess.kill, ConsumerProcess.kill_group))(victim)
+        killed.add(victim.owner)
+        workers[workers.index(victim)] = await deployment.consumer(SHOP, TAILRACE_CONFIG=str(config))
+
+    histories = await deployment.all_ended(ids)
+    assert unclean(histories) == []
+    assert overlaps(histories) == []
+    assert jumped_the_line(histories) == []
+    assert false_takeovers(histories, killed) == []
+    assert takeovers(histories), "at least one kill hit a worker with a job"
+    assert {history[-1].status for history in histories.values()} == {"completed"}
+
+
+async def some_ended(deployment: Deployment, count: int) -> None:
+    async def look() -> bool:
+        ended: int = await deployment.store.command("LLEN", PlatformKeys(SHOP)["ended_completed"])
+        return ended >= count
+
+    await eventually(f"{count} jobs have ended", look)
+
+
+async def choose(deployment: Deployment, dice: Random, workers: list[ConsumerProcess]) -> ConsumerProcess:
+    """Mostly the one that runs a job, else anyone."""
+    at_work = {lease.owner for lease in await deployment.leases(SHOP)}
+    busy = [worker for worker in workers if worker.owner in at_work]
+    return dice.choice(busy if busy and dice.random() < 0.8 else workers)

@@ -1,0 +1,66 @@
+"""beat: a consumer says that it lives, and hears what it has lost."""
+
+from streams.transitions import Transitions
+from tests.support.builders import Desk, dump, forget_scripts
+
+
+async def test_each_beat_moves_the_counter_of_its_owner_alone(desk: Desk) -> None:
+    await desk.beat("ann")
+    await desk.beat("ann")
+    await desk.beat("bob")
+    assert (await desk.look()).beats == {"ann": "2", "bob": "1"}
+
+
+async def test_a_beat_changes_nothing_but_the_counters(desk: Desk) -> None:
+    held = await desk.start()
+    before = await dump(desk.store)
+    assert await desk.beat("ann", [held]) == ([], [])
+    after = await dump(desk.store)
+    assert after.pop(desk.keys["beats"].encode())
+    assert after == before
+
+
+async def test_an_owner_hears_which_of_its_attempts_are_lost(desk: Desk) -> None:
+    await desk.submit("a", "b", "c")
+    kept, reclaimed, ended = await desk.claim("ann", slots=3)
+    await desk.reclaim(reclaimed)
+    await desk.complete(ended)
+    lost, stray = await desk.beat("ann", [kept, reclaimed, ended])
+    assert sorted(lost) == [reclaimed.nonce, ended.nonce]
+    assert stray == []
+
+
+async def test_an_attempt_stays_lost_after_somebody_else_claimed_its_job(desk: Desk) -> None:
+    held = await desk.start("a", "ann")
+    await desk.reclaim(held)
+    (again,) = await desk.claim("bob")
+    assert await desk.beat("ann", [held]) == ([held.nonce], [])
+    assert await desk.beat("bob", [again]) == ([], [])
+
+
+async def test_an_owner_hears_which_jobs_it_owns_and_does_not_run(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    first, second = await desk.claim("ann", slots=2)
+    assert await desk.beat("ann", [first]) == ([], [("b", second.nonce)])
+
+
+async def test_jobs_of_others_are_not_the_owners_strays(desk: Desk) -> None:
+    await desk.start("a", "ann")
+    assert await desk.beat("bob") == ([], [])
+    assert await desk.beat("an") == ([], [])  # a name that begins alike is another name
+
+
+async def test_one_call_beats_on_several_platforms(desk: Desk, shop: Desk) -> None:
+    held = await desk.start("a")
+    other = await shop.start("b")
+    sheets = [(desk.keys, [held.nonce]), (shop.keys, [])]
+    news = await Transitions(desk.store).beat(sheets, "ann")
+    assert news == [([], []), ([], [("b", other.nonce)])]
+    assert (await desk.look()).beats == (await shop.look()).beats == {"ann": "1"}
+
+
+async def test_a_beat_counts_after_the_server_forgot_the_script(desk: Desk) -> None:
+    await desk.beat("ann")
+    await forget_scripts(desk.store)
+    assert await desk.beat("ann") == ([], [])
+    assert (await desk.look()).beats == {"ann": "2"}

@@ -1,0 +1,246 @@
+"""claim: jobs are handed out once, in order, each with a fence of its own."""
+
+from typing import Any
+
+import pytest
+
+from streams.keys import BANDS
+from streams.messages import Claim
+from streams.reading import to_claims
+from streams.states import State
+from streams.transitions import ARGS_ROOM
+from tests.support.builders import Desk, forget_scripts
+
+
+def keys_of(claims: list[Claim]) -> list[str]:
+    return [held.key for held in claims]
+
+
+async def ask(desk: Desk, owner: str, slots: int) -> tuple[str, list[Claim]]:
+    """A claim with the bell's id that came with it."""
+    (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming(owner, desk.nonces(owner, slots))])
+    return answer[0].decode(), to_claims(answer)
+
+
+async def test_a_claim_opens_an_attempt(desk: Desk) -> None:
+    await desk.submit("a", args=b'{"steps":3}')
+    (held,) = await desk.claim("ann")
+    assert held == Claim("n1", "a", 1, "drill", b'{"steps":3}')
+    record = await desk.record("a")
+    assert (record.state, record.attempt, record.nonce, record.owner) == (State.RUNNING, 1, "n1", "ann")
+    (lease,) = (await desk.look()).leases
+    assert (lease.nonce, lease.key, lease.entry, lease.owner) == ("n1", "a", record.entry, "ann")
+    assert lease.deadline_seconds == 10.0
+    assert await desk.story("a") == ["queued", "started 1"]
+    assert (await desk.history("a"))[-1].workerId == "ann"
+
+
+async def test_an_empty_platform_gives_nothing(desk: Desk) -> None:
+    assert await desk.claim() == []
+
+
+async def test_a_job_is_handed_out_once(desk: Desk) -> None:
+    await desk.submit("a")
+    assert keys_of(await desk.claim("ann")) == ["a"]
+    assert await desk.claim("bob") == []
+
+
+async def test_no_more_jobs_than_free_slots(desk: Desk) -> None:
+    await desk.submit("a", "b", "c")
+    assert keys_of(await desk.claim(slots=2)) == ["a", "b"]
+    assert await desk.claim(slots=0) == []
+    assert keys_of(await desk.claim(slots=2)) == ["c"]
+
+
+async def test_jobs_of_one_band_start_in_the_order_they_were_accepted(desk: Desk) -> None:
+    for key in ("z", "m", "a"):
+        await desk.submit(key)
+    assert [keys_of(await desk.claim(owner)) for owner in ("ann", "bob", "cid")] == [["z"], ["m"], ["a"]]
+
+
+async def test_urgent_goes_before_high_before_normal_before_low(desk: Desk) -> None:
+    for band in reversed(BANDS):
+        await desk.submit(f"{band}-1", f"{band}-2", band=band)
+    assert keys_of(await desk.claim(slots=9)) == [f"{band}-{n}" for band in BANDS for n in (1, 2)]
+
+
+async def test_a_recovered_job_goes_before_newer_ones_of_any_band(desk: Desk) -> None:
+    await desk.submit("a", "b", "c", band="low")
+    _, second, third = await desk.claim("ann", slots=3)
+    await desk.submit("d", band="urgent")
+    await desk.release(third)
+    await desk.reclaim(second)
+    again = await desk.claim("bob", slots=9)
+    assert [(held.key, held.number) for held in again] == [("b", 2), ("c", 2), ("d", 1)]
+
+
+async def test_one_at_a_time_means_over_all_claimers(shop: Desk) -> None:
+    await shop.submit("a", "b", "c")
+    (first,) = await shop.claim("ann", slots=3)
+    assert await shop.claim("bob", slots=3) == []
+    assert await shop.claim("ann", slots=3) == []
+    await shop.complete(first)
+    (second,) = await shop.claim("bob", slots=3)
+    assert (first.key, second.key) == ("a", "b")
+    await shop.release(second)
+    assert keys_of(await shop.claim("ann", slots=3)) == ["b"]
+
+
+async def test_two_claims_in_one_call_hold_to_the_limit_together(shop: Desk) -> None:
+    await shop.submit("a", "b")
+    claims = [shop.claiming("ann", shop.nonces("ann", 1)), shop.claiming("ann", shop.nonces("ann", 1))]
+    answers = await shop.transitions.commit(shop.keys, claims)
+    assert [keys_of(to_claims(answer)) for answer in answers] == [["a"], []]
+
+
+async def test_a_limit_of_two_lets_two_run(desk: Desk) -> None:
+    desk.overall = 2
+    await desk.submit("a", "b", "c")
+    assert keys_of(await desk.claim("ann", slots=9)) == ["a", "b"]
+    assert await desk.claim("bob", slots=9) == []
+
+
+async def test_a_repeated_claim_gives_the_same_jobs_under_the_same_nonces(desk: Desk) -> None:
+    large = b'"' + b"x" * ARGS_ROOM + b'"'
+    await desk.submit("a", args=large)
+    await desk.submit("b")
+    nonces = desk.nonces("ann", 3)
+    first = await desk.claim_as("ann", nonces)
+    assert keys_of(first) == ["a", "b"]
+    assert await desk.claim_as("ann", nonces) == first
+    assert await desk.story("a") == ["queued", "started 1"]
+    await desk.submit("c")
+    assert await desk.claim_as("ann", nonces) == [*first, Claim(nonces[2], "c", 1, "drill", b"{}")]
+
+
+async def test_a_repeated_claim_is_answered_although_the_platform_is_full(shop: Desk) -> None:
+    await shop.submit("a", "b")
+    nonces = shop.nonces("ann", 2)
+    first = await shop.claim_as("ann", nonces)
+    assert keys_of(first) == ["a"]
+    assert await shop.claim_as("ann", nonces) == first
+
+
+async def test_no_nonce_ever_stands_for_two_jobs(desk: Desk) -> None:
+    """A claim may reach the server after its own repetition: two links, and the server stood still in between."""
+    await desk.submit("a")
+    nonces = desk.nonces("ann", 1)
+    repetition = await desk.claim_as("ann", nonces)
+    await desk.submit("b")
+    assert await desk.claim_as("ann", nonces) == repetition
+    assert (await desk.record("b")).state is State.WAITING
+
+
+async def test_every_attempt_has_the_next_number(desk: Desk) -> None:
+    await desk.submit("a")
+    numbers = []
+    for owner in ("ann", "bob", "ann"):
+        (held,) = await desk.claim(owner)
+        numbers.append(held.number)
+        await desk.release(held)
+    assert numbers == [1, 2, 3]
+
+
+async def test_the_bells_id_comes_only_when_a_slot_stayed_free(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    assert (await ask(desk, "ann", 1))[0] == ""
+    heard, claims = await ask(desk, "ann", 2)
+    assert keys_of(claims) == ["b"]
+    assert heard == await desk.bell()
+    await desk.submit("c")
+    assert await desk.bell() != heard
+
+
+async def test_a_bell_never_rung_has_the_first_id(desk: Desk) -> None:
+    assert await ask(desk, "ann", 1) == ("0-0", [])
+
+
+async def test_whoever_fills_the_slot_it_frees_wakes_nobody(shop: Desk) -> None:
+    await shop.submit("a", "b")
+    (held,) = await shop.claim("ann")
+    rung = await shop.bell()
+    batch = [shop.completing(held), shop.claiming("ann", shop.nonces("ann", 1))]
+    assert keys_of(to_claims((await shop.transitions.commit(shop.keys, batch))[1])) == ["b"]
+    assert await shop.bell() == rung
+
+
+async def test_whoever_leaves_the_slot_it_frees_wakes_the_others(shop: Desk) -> None:
+    await shop.submit("a", "b")
+    (held,) = await shop.claim("ann")
+    rung = await shop.bell()
+    await shop.transitions.commit(shop.keys, [shop.completing(held), shop.claiming("ann", [])])
+    assert await shop.bell() != rung
+
+
+async def test_where_nobody_is_kept_waiting_a_freed_slot_wakes_nobody(desk: Desk) -> None:
+    held = await desk.start()
+    rung = await desk.bell()
+    await desk.transitions.commit(desk.keys, [desk.completing(held), desk.claiming("ann", [])])
+    assert await desk.bell() == rung
+
+
+async def test_a_job_is_claimed_after_the_server_forgot_the_script(desk: Desk) -> None:
+    await desk.submit("a")
+    await forget_scripts(desk.store)
+    assert keys_of(await desk.claim()) == ["a"]
+
+
+async def test_nothing_is_lost_and_nothing_runs_twice_when_the_groups_are_destroyed(desk: Desk) -> None:
+    await desk.submit("a", "b", "c", "d", band="high")
+    running, released, reclaimed = await desk.claim("ann", slots=3)
+    await desk.release(released)
+    await desk.destroy_groups()
+    await desk.reclaim(reclaimed)
+    again = await desk.claim("bob", slots=9)
+    assert sorted(keys_of(again)) == ["b", "c", "d"]
+    assert await desk.claim("cid", slots=9) == []
+    for held in (running, *again):
+        assert await desk.complete(held) == "ok"
+    assert (await desk.line("high"), await desk.pending("high")) == ([], [])
+
+
+async def test_order_survives_the_destruction_of_the_groups(shop: Desk) -> None:
+    await shop.submit("a", "b", "c")
+    (held,) = await shop.claim("ann")
+    await shop.destroy_groups()
+    assert await shop.claim("bob") == []
+    await shop.reclaim(held)
+    started = []
+    for owner in ("bob", "cid", "ann"):
+        (held,) = await shop.claim(owner)
+        started.append(held.key)
+        await shop.complete(held)
+    assert started == ["a", "b", "c"]
+
+
+async def test_a_recovered_job_still_goes_first_when_the_front_holds_a_name_that_no_longer_counts(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    first, second = await desk.claim("ann", slots=2)
+    await desk.release(first)
+    await desk.release(second)
+    await desk.destroy_groups()  # both names stay at the front, but their entries pend nowhere
+    await desk.submit("urgent", band="urgent")
+    assert keys_of(await desk.claim("bob")) == ["urgent"]
+    _, second = await desk.claim("bob", slots=2)
+    await desk.release(second)
+    await desk.submit("newer", band="urgent")
+    assert keys_of(await desk.claim("cid")) == ["b"]
+
+
+async def test_an_entry_whose_job_nobody_knows_is_cleared_away(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    await desk.store.command("DEL", desk.keys.record("a"))
+    assert keys_of(await desk.claim(slots=1)) == ["b"]
+    assert [entry for entry, _ in await desk.pending()] == await desk.line() == [(await desk.record("b")).entry]
+
+
+@pytest.mark.parametrize("spoil", ["record", "log"])
+async def test_a_job_with_a_spoilt_key_holds_up_no_other(desk: Desk, spoil: str) -> None:
+    await desk.submit("a", "b", "c")
+    key: Any = desk.keys.of_job(spoil, "b")
+    await desk.store.command("DEL", key)
+    await desk.store.command("SET", key, "spoilt")
+    claims = await desk.claim(slots=2)
+    assert keys_of(claims) == ["a", "c"]
+    assert len((await desk.look()).leases) == 2
+    assert [await desk.complete(held) for held in claims] == ["ok", "ok"]

@@ -1,0 +1,102 @@
+"""commit: what many attempts have to say is one call, and no part of it disturbs another."""
+
+from typing import Any
+
+import pytest
+
+from streams.functions import build
+from streams.reading import to_claims
+from streams.transitions import SETTLING, Transitions
+from tests.support.builders import Desk, forget_scripts
+
+
+async def test_a_hundred_ends_and_the_next_claim_are_one_call(desk: Desk) -> None:
+    keys = [f"job-{number}" for number in range(200)]
+    await desk.submit(*keys)
+    held = await desk.claim(slots=100)
+    before = int((await calls(desk))["evalsha"])
+    ends = [desk.completing(claim, index) for index, claim in enumerate(held)]
+    *words, answer = await desk.transitions.commit(desk.keys, [*ends, desk.claiming("ann", desk.nonces("ann", 100))])
+    assert int((await calls(desk))["evalsha"]) == before + 1
+    assert words == [b"ok"] * 100
+    assert [claim.key for claim in to_claims(answer)] == keys[100:]
+    assert [(await desk.history(key))[-1].result for key in keys[:100]] == list(range(100))
+    assert len(await desk.line()) == len(await desk.pending()) == len((await desk.look()).leases) == 100
+
+
+async def calls(desk: Desk) -> dict[str, str]:
+    """How often each command was called on this server."""
+    lines = (await desk.store.command("INFO", "commandstats")).decode().splitlines()
+    stats = dict(line.removeprefix("cmdstat_").split(":calls=") for line in lines if ":calls=" in line)
+    return {name: value.partition(",")[0] for name, value in stats.items()}
+
+
+async def test_what_one_attempt_says_is_heard_in_order(desk: Desk) -> None:
+    held = await desk.start()
+    batch = [desk.reporting(held, 1), desk.reporting(held, 2), desk.completing(held), desk.reporting(held, 3)]
+    assert await desk.transitions.commit(desk.keys, batch) == [b"shown", b"shown", b"ok", b"lost"]
+    assert await desk.story("a") == ["queued", "started 1", "progress 1 step 1", "progress 1 step 2", "completed 1"]
+
+
+async def test_a_batch_repeated_as_a_whole_gets_the_same_facts(desk: Desk) -> None:
+    held = await desk.start("c")
+    await desk.submit("a", "b")
+    batch = [desk.reporting(held, 1), desk.completing(held), desk.claiming("ann", desk.nonces("ann", 5))]
+    first = await desk.transitions.commit(desk.keys, batch)
+    again = await desk.transitions.commit(desk.keys, batch)
+    assert first[:2] == [b"shown", b"ok"]
+    assert again[:2] == [b"again", b"again"]
+    assert to_claims(again[2]) == to_claims(first[2])
+    assert await desk.story("c") == ["queued", "started 1", "progress 1 step 1", "completed 1"]
+
+
+async def test_all_of_a_batch_is_heard_after_the_server_forgot_the_script(desk: Desk) -> None:
+    held = await desk.start()
+    await forget_scripts(desk.store)
+    batch = [desk.reporting(held, 1), desk.completing(held)]
+    assert await desk.transitions.commit(desk.keys, batch) == [b"shown", b"ok"]
+
+
+@pytest.mark.parametrize("spoil", ["record", "log"])
+async def test_one_broken_operation_disturbs_no_other(desk: Desk, spoil: str) -> None:
+    await desk.submit("a", "b", "c", "d", "e")
+    first, broken, third, fourth = await desk.claim(slots=4)
+    await desk.store.command("DEL", desk.keys.of_job(spoil, broken.key))
+    await desk.store.command("SET", desk.keys.of_job(spoil, broken.key), "spoilt")
+    answers: list[Any] = await desk.transitions.commit(
+        desk.keys,
+        [
+            desk.reporting(first, 1),
+            desk.completing(broken),
+            desk.completing(first),
+            desk.failing(third),
+            desk.releasing(fourth),
+            desk.claiming("bob", desk.nonces("bob", 2)),
+        ],
+    )
+    assert answers[0] == b"shown"
+    assert answers[1][0] == b"error"
+    assert answers[2:5] == [b"ok", b"ok", b"ok"]
+    assert [claim.key for claim in to_claims(answers[5])] == ["d", "e"]
+    assert await desk.story("a") == ["queued", "started 1", "progress 1 step 1", "completed 1"]
+    assert sorted(lease.key for lease in (await desk.look()).leases) == ["b", "d", "e"]
+
+
+async def test_one_call_settles_on_several_platforms(desk: Desk, shop: Desk) -> None:
+    held, other = await desk.start("a"), await shop.start("b")
+    await shop.submit("c")
+    sheets = [
+        (desk.keys, [desk.completing(held)]),
+        (shop.keys, [shop.completing(other), shop.claiming("bob", shop.nonces("bob", 1))]),
+    ]
+    *words, answer = await Transitions(desk.store).run(SETTLING, sheets)
+    assert words == [b"ok", b"ok"]
+    assert [claim.key for claim in to_claims(answer)] == ["c"]
+    assert await desk.story("a") == ["queued", "started 1", "completed 1"]
+    assert (await shop.history("b"))[-1].jobId == "kurly.b"
+
+
+async def test_the_server_takes_the_script_of_any_set_of_functions(desk: Desk) -> None:
+    for names in (("submit",), SETTLING, ("observe",)):
+        script = build(names)
+        assert (await desk.store.command("SCRIPT", "LOAD", script.text)).decode() == script.sha

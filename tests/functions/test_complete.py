@@ -1,0 +1,98 @@
+"""complete: one end with one result, and nothing left in line."""
+
+import pytest
+
+from streams.states import State
+from streams.transitions import BrokenOperation
+from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
+
+
+async def test_a_completed_job_has_its_result_and_leaves_the_line(desk: Desk) -> None:
+    held = await desk.start()
+    assert await desk.complete(held, {"sum": 3}) == "ok"
+    assert await desk.story("a") == ["queued", "started 1", "completed 1"]
+    assert (await desk.history("a"))[-1].result == {"sum": 3}
+    record = await desk.record("a")
+    assert record.state is State.COMPLETED
+    assert record.ended_ms is not None
+    assert (await desk.line(), await desk.pending(), (await desk.look()).leases) == ([], [], ())
+    assert await desk.store.command("LRANGE", desk.keys["ended_completed"], 0, -1) == [b"a"]
+
+
+async def test_a_repeated_completion_changes_nothing(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.complete(held, "first")
+    async with untouched(desk.store):
+        assert await desk.complete(held, "second") == "again"
+    assert (await desk.history("a"))[-1].result == "first"
+
+
+async def test_a_stranger_completes_nothing(desk: Desk) -> None:
+    held = await desk.start()
+    event = desk.end_event(held, result="stolen")
+    async with untouched(desk.store):
+        assert await desk.transitions.complete(desk.keys, "a", NOBODY, event) == "lost"
+        assert await desk.transitions.complete(desk.keys, "a", "", event) == "lost"
+        assert await desk.transitions.complete(desk.keys, "unknown", held.nonce, event) == "lost"
+
+
+async def test_an_attempt_that_was_taken_over_completes_nothing(desk: Desk) -> None:
+    old = await desk.start("a", "ann")
+    await desk.reclaim(old)
+    async with untouched(desk.store):
+        assert await desk.complete(old, "old") == "lost"
+    (new,) = await desk.claim("bob")
+    async with untouched(desk.store):
+        assert await desk.complete(old, "old") == "lost"
+    await desk.complete(new, "new")
+    async with untouched(desk.store):
+        assert await desk.complete(old, "old") == "lost"
+    assert (await desk.history("a"))[-1].result == "new"
+
+
+async def test_a_job_that_failed_or_went_back_is_not_completed(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    failed, released = await desk.claim(slots=2)
+    await desk.fail(failed)
+    await desk.release(released)
+    async with untouched(desk.store):
+        assert await desk.complete(failed) == "lost"
+        assert await desk.complete(released) == "lost"
+
+
+async def test_a_silent_owner_that_nobody_reclaimed_may_still_complete(desk: Desk) -> None:
+    """Its beats may have failed for longer than the deadline: as long as nobody took the job, the work counts."""
+    held = await desk.start("a", "ann")
+    assert (await desk.look()).beats == {}
+    assert await desk.complete(held) == "ok"
+
+
+async def test_a_freed_slot_rings_the_bell(shop: Desk) -> None:
+    held = await shop.start()
+    rung = await shop.bell()
+    await shop.complete(held)
+    assert await shop.bell() != rung
+
+
+async def test_a_job_is_completed_although_its_group_was_destroyed(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.destroy_groups()
+    assert await desk.complete(held) == "ok"
+    assert await desk.line() == []
+    assert await desk.claim() == []
+
+
+async def test_a_spoilt_log_refuses_the_end_without_a_trace(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.store.command("DEL", desk.keys.log("a"))
+    await desk.store.command("SET", desk.keys.log("a"), "spoilt")
+    async with untouched(desk.store):
+        for end in (desk.complete, desk.fail, desk.release, desk.reclaim):
+            with pytest.raises(BrokenOperation, match="WRONGTYPE"):
+                await end(held)
+
+
+async def test_a_job_is_completed_after_the_server_forgot_the_script(desk: Desk) -> None:
+    held = await desk.start()
+    await forget_scripts(desk.store)
+    assert await desk.complete(held) == "ok"

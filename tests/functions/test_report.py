@@ -1,0 +1,130 @@
+"""report: a step of a running attempt is shown at most once, and only for its owner."""
+
+import re
+from datetime import UTC, datetime
+
+from streams.messages import event_tail
+from streams.reading import to_hints
+from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
+
+
+async def test_a_report_is_shown(desk: Desk) -> None:
+    held = await desk.start()
+    assert await desk.report(held, 1, step="fetch", progress=40) == "shown"
+    assert await desk.story("a") == ["queued", "started 1", "progress 1 step fetch"]
+    record = await desk.record("a")
+    assert (record.progress, record.seq) == (40.0, 3)
+
+
+async def test_a_repeated_report_is_shown_once(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    await desk.report(held, 2)
+    async with untouched(desk.store):
+        assert await desk.report(held, 2) == "again"
+        assert await desk.report(held, 1) == "again"
+    assert await desk.story("a") == ["queued", "started 1", "progress 1 step 1", "progress 1 step 2"]
+
+
+async def test_a_repeated_report_is_recognised_after_the_end(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    await desk.complete(held)
+    async with untouched(desk.store):
+        assert await desk.report(held, 1) == "again"
+        assert await desk.report(held, 2) == "lost"
+
+
+async def test_a_stranger_shows_nothing(desk: Desk) -> None:
+    held = await desk.start()
+    async with untouched(desk.store):
+        event = desk.progress_event(held, 1)
+        assert await desk.transitions.report(desk.keys, "a", NOBODY, 1, 10, event) == "lost"
+        assert await desk.transitions.report(desk.keys, "a", "", 1, 10, event) == "lost"
+        assert await desk.transitions.report(desk.keys, "unknown", held.nonce, 1, 10, event) == "lost"
+
+
+async def test_an_attempt_that_was_taken_over_is_mute(desk: Desk) -> None:
+    old = await desk.start("a", "ann")
+    await desk.report(old, 1)
+    await desk.reclaim(old)
+    async with untouched(desk.store):
+        assert await desk.report(old, 2) == "lost"
+    (new,) = await desk.claim("bob")
+    async with untouched(desk.store):
+        assert await desk.report(old, 1) == "lost"
+        assert await desk.report(old, 3) == "lost"
+    assert await desk.report(new, 1) == "shown"
+
+
+async def test_an_attempt_that_was_handed_back_is_mute(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.release(held)
+    async with untouched(desk.store):
+        assert await desk.report(held, 1) == "lost"
+
+
+async def test_a_new_attempt_counts_its_reports_anew(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    await desk.release(held)
+    (held,) = await desk.claim()
+    assert await desk.report(held, 1) == "shown"
+    assert (await desk.story("a"))[-2:] == ["started 2", "progress 2 step 1"]
+
+
+async def test_events_are_numbered_without_a_gap_and_carry_the_stores_time(desk: Desk) -> None:
+    held = await desk.start()
+    for number in range(1, 4):
+        await desk.report(held, number)
+    await desk.complete(held)
+    seconds, micros = map(int, await desk.store.command("TIME"))
+    written = await desk.history("a")
+    assert [event.seq for event in written] == [1, 2, 3, 4, 5, 6]
+    for event in written:
+        seq, _, stamp = event.id.partition("-")
+        assert int(seq) == event.seq
+        at = datetime.fromtimestamp(int(stamp) // 1000 / 1000, UTC)
+        assert event.time == at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert 0 <= seconds * 1_000_000 + micros - int(stamp) < 60_000_000
+    assert [event.jobId for event in written] == ["shop.a"] * 6
+
+
+async def test_an_event_begins_with_id_seq_and_time(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    for event in await desk.log("a"):
+        assert re.match(
+            rb'{"id":"\d+-\d{16}","seq":\d+,"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","jobId":"shop.a",', event
+        )
+
+
+async def test_the_live_feed_carries_the_very_bytes_of_the_history(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    await desk.complete(held, {"sum": 3})
+    hints = to_hints(await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))
+    assert [(hint.key, hint.seq) for hint in hints] == [("a", 2), ("a", 3), ("a", 4)]
+    assert [hint.event for hint in hints] == (await desk.log("a"))[1:]
+
+
+async def test_an_event_too_large_to_travel_twice_is_only_pointed_at(desk: Desk) -> None:
+    held = await desk.start()
+    event = event_tail("shop.a", 1, "progress", 1, "ann", data="x" * 5000)
+    assert await desk.transitions.report(desk.keys, "a", held.nonce, 1, None, event) == "shown"
+    hint = to_hints(await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))[-1]
+    assert (hint.seq, hint.event) == (3, None)
+    assert (await desk.history("a"))[-1].data == "x" * 5000
+
+
+async def test_a_report_rings_no_bell(desk: Desk) -> None:
+    held = await desk.start()
+    rung = await desk.bell()
+    await desk.report(held, 1)
+    assert await desk.bell() == rung
+
+
+async def test_a_report_is_shown_after_the_server_forgot_the_script(desk: Desk) -> None:
+    held = await desk.start()
+    await forget_scripts(desk.store)
+    assert await desk.report(held, 1) == "shown"

@@ -1,0 +1,89 @@
+"""A browser's EventSource as far as the tests need it: reads frames, keeps the last id, comes back with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import httpx2
+from msgspec import json
+
+from streams.messages import Event
+
+
+class Message(NamedTuple):
+    """One frame of a stream."""
+
+    event: str  # `message` when the frame names none
+    id: str | None
+    data: str
+
+    @property
+    def told(self) -> Event:
+        return json.decode(self.data, type=Event)
+
+
+class Reading:
+    """An open answer."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.response = response
+        self.comments: list[str] = []
+        self.retry: int | None = None
+        self._lines = response.aiter_lines()
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """The frames as they come, by the rules of the standard."""
+        event, last_id, data = "message", None, list[str]()
+        async for line in self._lines:
+            if not line:
+                if data:
+                    yield Message(event, last_id, "\n".join(data))
+                event, last_id, data = "message", None, []
+            elif line.startswith(":"):
+                self.comments.append(line[1:].strip())
+            else:
+                name, _, value = line.partition(": ")
+                match name:
+                    case "event":
+                        event = value
+                    case "id":
+                        last_id = value
+                    case "data":
+                        data.append(value)
+                    case "retry":
+                        self.retry = int(value)
+                    case _:
+                        raise AssertionError(f"not a line of a stream: {line!r}")
+
+    async def take(self, count: int) -> list[Message]:
+        taken = []
+        async for message in self.messages():
+            taken.append(message)
+            if len(taken) == count:
+                break
+        return taken
+
+    async def rest(self) -> list[Message]:
+        """Everything until the server closes."""
+        return [message async for message in self.messages()]
+
+
+class EventSource:
+    """The stream of one job on one gateway."""
+
+    def __init__(self, gateway: str, job_id: str) -> None:
+        self.url = f"{gateway}/research/stream/{job_id}"
+        self._client = httpx2.AsyncClient(timeout=20, verify=False)  # no TLS here, and its setup takes 30 ms
+
+    async def __aenter__(self) -> "EventSource":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    @asynccontextmanager
+    async def open(self, last_id: str | None = None, *, in_query: bool = False) -> AsyncIterator[Reading]:
+        headers = {"Last-Event-ID": last_id} if last_id is not None and not in_query else {}
+        params = {"lastEventId": last_id} if last_id is not None and in_query else {}
+        async with self._client.stream("GET", self.url, headers=headers, params=params) as response:
+            yield Reading(response)

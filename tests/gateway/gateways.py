@@ -1,0 +1,102 @@
+"""Real gateways for the tests: as a process of their own, or on a thread when a setting has no variable."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import httpx2
+from starlette.applications import Starlette
+
+from gateway.app import create_app
+from gateway.server import Server, bind, url_of
+from gateway.settings import GatewaySettings
+from ops.store import free_port
+from streams.policies import Platforms
+from streams.settings import StreamsSettings
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def environment(store_url: str | None, **more: str) -> dict[str, str]:
+    """The variables of a gateway, with nothing of the machine that runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("REDIS_", "TAILRACE_"))}
+    given = {"REDIS_URL": store_url} if store_url else {}
+    return {**kept, "HOST": "127.0.0.1", "LOG_FORMAT": "text", **given, **more}
+
+
+class GatewayProcess:
+    """`python -m gateway`, from its first answer to its end."""
+
+    def __init__(self, store_url: str, variables: Mapping[str, str] | None = None, *, fds: tuple[int, ...] = ()) -> None:
+        self.port = free_port(0)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._environment = environment(store_url, PORT=str(self.port), **(variables or {}))
+        self._fds = fds
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gateway"],
+            cwd=CHECKOUT,
+            env=self._environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=self._fds,
+        )
+        wait_for_answer(self.url, self.process)
+        return self
+
+    def stop(self) -> str:
+        """End it with SIGTERM, if it still runs; all that it said."""
+        self.process.terminate()
+        _, said = self.process.communicate(timeout=10)
+        return said
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        said = self.stop()
+        assert "Traceback" not in said, said
+
+
+def wait_for_answer(url: str, process: subprocess.Popen[str]) -> None:
+    patience = time.monotonic() + 15
+    while True:
+        try:
+            httpx2.get(f"{url}/healthz").raise_for_status()
+            return
+        except httpx2.TransportError:
+            assert process.poll() is None, f"the gateway ended with {process.returncode}"
+            assert time.monotonic() < patience, "the gateway does not answer"
+            time.sleep(0.02)
+
+
+class GatewayThread(NamedTuple):
+    url: str
+    app: Starlette
+
+
+@contextmanager
+def gateway_thread(store_url: str, *, ping_seconds: float = 15.0) -> Iterator[GatewayThread]:
+    """A gateway inside this process."""
+    streams = StreamsSettings(url=store_url, platforms=Platforms())
+    settings = GatewaySettings(streams=streams, port=0, ping_seconds=ping_seconds)
+    listener = bind(settings.host, settings.port)
+    url = url_of(listener)
+    app = create_app(settings)
+    server = Server(app, settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    try:
+        yield GatewayThread(url, app)
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,157 @@
+"""The store away and back again: requests are refused with a time to come back, streams go on by themselves."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ops.store import OwnStore, free_port
+from streams.connection import Store
+from tests.gateway.event_source import EventSource
+from tests.gateway.gateways import GatewayProcess
+from tests.gateway.test_bodies import problem_of
+from tests.gateway.test_streams import told
+from tests.support.builders import Desk
+
+
+@pytest.fixture
+def frail(tmp_path: Path) -> Iterator[OwnStore]:
+    """A server of this test's own, to be killed; on a port, because a socket file would stay behind."""
+    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
+        yield server
+
+
+@pytest.fixture
+def gateway(frail: OwnStore) -> Iterator[str]:
+    with GatewayProcess(frail.url) as process:
+        yield process.url
+
+
+@pytest.fixture
+async def frail_desk(frail: OwnStore) -> AsyncIterator[Desk]:
+    async with Store(frail.url) as store:
+        yield Desk(store, "research")
+
+
+async def test_without_a_store_requests_are_told_when_to_come_back(frail: OwnStore, gateway: str) -> None:
+    frail.kill()
+    async with httpx2.AsyncClient(base_url=gateway, timeout=20, verify=False) as http:
+        answers = [
+            await http.post("/research/start", json={"query": "x"}),
+            await http.post("/api/jobs/bulk", json={"jobs": [{"platform": "research", "kind": "drill"}]}),
+            await http.post("/api/jobs/research.a/cancel"),
+            await http.get("/api/jobs/research.a"),
+            await http.get("/research/history/research.a"),
+            await http.get("/api/v2/jobs/running"),
+            await http.get("/readyz"),
+        ]
+        for answer in answers:
+            problem_of(answer, 503, "STORE_AWAY")
+            assert int(answer.headers["retry-after"]) > 0
+        problem_of(await http.post("/research/start", json={"query": 1}), 422, "WRONG_FIELD")
+        assert (await http.get("/healthz")).status_code == 200
+        frail.start()
+        assert (await http.get("/readyz")).status_code == 200
+        assert (await http.post("/research/start", json={"query": "x"})).status_code == 202
+
+
+async def test_without_a_store_a_stream_says_so_and_has_its_client_come_back(frail: OwnStore, gateway: str) -> None:
+    """Anything but 200 would end a browser's EventSource for good."""
+    frail.kill()
+    for last_id in (None, "3-1700000000000000"):
+        async with EventSource(gateway, "research.a") as source, source.open(last_id) as reading:
+            assert reading.response.status_code == 200
+            assert reading.response.headers["content-type"].startswith("text/event-stream")
+            assert await reading.rest() == []
+            assert reading.comments == ["the store does not answer; come back"]
+            assert reading.retry
+
+
+async def test_a_stream_outlives_its_store(frail: OwnStore, gateway: str, frail_desk: Desk) -> None:
+    desk = frail_desk
+    held = await desk.start("a")
+    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+        assert told(await reading.take(2)) == ["queued", "started 1"]
+        await desk.report(held, 1)
+        assert told(await reading.take(1)) == ["progress 1 1"]
+        await desk.store.command("WAITAOF", 1, 0, 5000)
+        frail.kill()
+        await asyncio.sleep(0.5)  # the gateway finds nobody at home a few times
+        frail.start()
+        await desk.report(held, 2)
+        assert told(await reading.take(1)) == ["progress 1 2"]
+        await desk.complete(held)
+        assert told(await reading.rest()) == ["completed 1", "end"]
+
+
+async def test_what_happened_while_the_gateway_was_cut_off_is_told_afterwards(
+    frail: OwnStore, gateway: str, frail_desk: Desk
+) -> None:
+    desk = frail_desk
+    held = await desk.start("a")
+    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+        await reading.take(2)
+        await desk.report(held, 1)
+        await reading.take(1)
+        own = await desk.store.command("CLIENT", "ID")
+        for number in range(2, 8):
+            await desk.store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            await desk.report(held, number)
+        assert await desk.store.command("CLIENT", "ID") == own, "only the gateway's connections were cut"
+        await desk.complete(held)
+        steps = [f"progress 1 {number}" for number in range(2, 8)]
+        assert told(await reading.rest()) == [*steps, "completed 1", "end"]
+
+
+async def test_a_store_that_lost_the_newest_events_resets_the_client(
+    frail: OwnStore, gateway: str, frail_desk: Desk
+) -> None:
+    desk = frail_desk
+    held = await desk.start("a")
+    await desk.report(held, 1)
+    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+        assert len(await reading.take(3)) == 3
+        await desk.store.command("RPOP", desk.keys.log("a"))
+        await desk.store.command("HSET", desk.keys.record("a"), "seq", 2, "reported", 0)
+        await desk.store.command("WAITAOF", 1, 0, 5000)
+        frail.kill()
+        frail.start()
+        assert told(await reading.take(3)) == ["reset", "queued", "started 1"]
+        await desk.complete(held)
+        assert told(await reading.rest()) == ["completed 1", "end"]
+
+
+async def test_a_store_that_hangs_is_away(frail: OwnStore, gateway: str) -> None:
+    async with httpx2.AsyncClient(base_url=gateway, timeout=20, verify=False) as http:
+        assert (await http.get("/readyz")).status_code == 200
+        os.kill(frail.pid, signal.SIGSTOP)
+        try:
+            before = time.monotonic()
+            problem_of(await http.post("/research/start", json={"query": "x"}), 503, "STORE_AWAY")
+            assert time.monotonic() - before < 8
+        finally:
+            os.kill(frail.pid, signal.SIGCONT)
+
+
+async def test_a_feed_cut_short_behind_the_gateways_back_costs_nothing(
+    frail: OwnStore, gateway: str, frail_desk: Desk
+) -> None:
+    """A burst longer than the capped feed while the gateway stands still: a read from a trimmed place skips in silence."""
+    desk = frail_desk
+    held = await desk.start("a")
+    other = await desk.start("other")
+    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+        await reading.take(2)
+        await desk.report(held, 1)
+        await reading.take(1)
+        await desk.report(held, 2)
+        await desk.store.command("XTRIM", desk.keys["events"], "MAXLEN", 0)
+        for start in range(1, 20_001, 500):  # nothing of `a`: only the look at the feed's end can tell
+            batch = [desk.reporting(other, number) for number in range(start, start + 500)]
+            await desk.transitions.commit(desk.keys, batch)
+        assert told(await reading.take(1)) == ["progress 1 2"]

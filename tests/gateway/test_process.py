@@ -1,0 +1,105 @@
+"""The process: how it starts, what it says when it cannot, and how it ends."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gateway.settings import GatewaySettings
+from streams.errors import BadConfiguration
+from streams.settings import Environment
+from tests.gateway.event_source import EventSource
+from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment
+from tests.gateway.test_streams import told
+from tests.support.builders import Desk
+
+
+def gateway(store_url: str | None, *arguments: str, **variables: str) -> tuple[int, list[str]]:
+    """The exit code of a gateway that cannot start, and the lines it said."""
+    result = subprocess.run(
+        [sys.executable, "-m", "gateway", *arguments],
+        cwd=CHECKOUT,
+        env=environment(store_url, **variables),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert result.stdout == ""
+    return result.returncode, result.stderr.splitlines()
+
+
+def test_without_any_store_it_says_what_to_do() -> None:
+    code, said = gateway(None)
+    assert code == 69
+    assert len(said) == 1
+    assert "python3 -m ops up" in said[0]
+    assert "REDIS_URL" in said[0]
+
+
+def test_a_port_in_use_is_one_sentence(valkey_url: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code, said = gateway(valkey_url, "--port", str(taken.getsockname()[1]))
+    assert code == 1
+    assert len(said) == 1
+    assert "--port" in said[0]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_without_keys_only_this_machine_is_served(host: str) -> None:
+    with pytest.raises(BadConfiguration, match="HOST"):
+        GatewaySettings.read(Environment({"HOST": host}))
+
+
+def test_a_wrong_setting_names_itself(valkey_url: str) -> None:
+    code, said = gateway(valkey_url, HOST="0.0.0.0")
+    assert (code, len(said)) == (78, 1)
+    code, said = gateway(valkey_url, PORT="many")
+    assert (code, len(said)) == (78, 1)
+    assert "PORT" in said[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_every_name_of_this_machine_will_do(host: str) -> None:
+    assert GatewaySettings.read(Environment({"HOST": host, "PORT": "8080"})).port == 8080
+
+
+async def test_a_store_that_would_lose_jobs_is_refused_at_the_start(valkey_url: str, desk: Desk) -> None:
+    await desk.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        code, said = await asyncio.to_thread(gateway, valkey_url)
+    finally:
+        await desk.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert code == 78
+    assert "noeviction" in said[-1]
+
+
+async def test_a_term_signal_ends_streams_at_once_and_well(valkey_url: str, desk: Desk, gateways: tuple[str, str]) -> None:
+    held = await desk.start("a")
+    with GatewayProcess(valkey_url) as process:
+        async with EventSource(process.url, "research.a") as source, source.open() as reading:
+            messages = await reading.take(2)
+            before = time.monotonic()
+            process.process.terminate()
+            assert await reading.rest() == [], "closed cleanly, in the middle of nothing"
+            assert time.monotonic() - before < 1.0
+        said = await asyncio.to_thread(process.stop)
+    assert process.process.returncode == 0
+    assert "Traceback" not in said
+    await desk.complete(held)
+    async with EventSource(gateways[1], "research.a") as source, source.open(messages[-1].id) as reading:
+        assert told(await reading.rest()) == ["completed 1", "end"]
+
+
+async def test_a_gateway_does_not_outlive_its_owner(valkey_url: str) -> None:
+    ours, theirs = os.pipe()
+    with GatewayProcess(valkey_url, {"TAILRACE_LIFELINE": str(ours)}, fds=(ours,)) as process:
+        os.close(ours)
+        os.close(theirs)
+        await asyncio.to_thread(process.process.wait, 2)

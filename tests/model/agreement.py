@@ -1,0 +1,56 @@
+"""What always holds: the store shows what the model says, read as a client and an observer would read it."""
+
+from typing import NamedTuple
+
+from streams.reading import read_jobs
+from tests.model.model import NOT_READ, ModelPlatform
+from tests.model.play import Show
+from tests.support.builders import Desk
+
+USED_BANDS = ("high", "normal")
+
+
+class Side(NamedTuple):
+    """One platform twice: as it is and as it must be."""
+
+    desk: Desk
+    model: ModelPlatform
+
+
+async def check_leases(side: Side) -> None:
+    """Who is said to run a job runs it, and no more of them than may (I6)."""
+    desk, model = side
+    look = await desk.look()
+    assert {owner: int(counter) for owner, counter in look.beats.items()} == model.beats
+    leases = {lease.nonce: (lease.key, lease.owner) for lease in look.leases}
+    assert leases == {nonce: (job.key, job.owner) for nonce, job in model.running().items()}
+    assert not model.overall or len(leases) <= model.overall
+
+
+async def check_lines(side: Side) -> None:
+    """Every job that has not ended stands in its line (I4), and pends if it was handed out."""
+    desk, model = side
+    for band in USED_BANDS:
+        line = model.line(band)
+        entries = await desk.store.command("XRANGE", desk.keys.jobs(band), "-", "+")
+        assert [fields[1].decode() for _, fields in entries] == [job.key for job in line]
+        read_to = model.read_to[band]
+        if read_to != NOT_READ:
+            handed_out = [entry.decode() for (entry, _), job in zip(entries, line, strict=True) if job.place <= read_to]
+            assert [entry for entry, _ in await desk.pending(band)] == handed_out
+
+
+async def check_jobs(side: Side, show: Show, ends: dict[str, bytes]) -> None:
+    """No job is missing (I4), its visible history is the right one (I2), and how it ended never changes (I3)."""
+    desk, model = side
+    found = await read_jobs(desk.store, [(desk.keys, key, 1) for key in model.jobs])
+    for job, kept in zip(model.jobs.values(), found, strict=True):
+        assert kept, f"{job.key} was accepted and has vanished"
+        record, log = kept
+        assert (record.state, record.attempt, record.crashes) == (job.state, job.attempt, job.crashes)
+        shown = show(record.id, log)
+        assert [(head.attempt, head.status, head.step) for head, _ in shown] == job.told
+        assert [head.seq for head, _ in shown] == list(range(1, record.seq + 1))
+        if job.state.ended:
+            end = shown[-1][1]
+            assert ends.setdefault(record.id, end) == end

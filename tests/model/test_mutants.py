@@ -1,0 +1,71 @@
+"""A check that cannot fail is no check: the model catches scripts that were broken on purpose."""
+
+import inspect
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import Phase, settings
+
+import gateway.fold
+from streams.functions import Function, functions
+from tests.model.machine import perform
+from tests.model.play import Play, Show
+
+HUNT = settings(
+    max_examples=200,
+    stateful_step_count=50,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],  # one example of the breach is enough, it need not be the shortest
+    report_multiple_bugs=False,
+)
+
+ANY_NONCE = "redis.call('HGET', record, 'nonce')"
+
+MUTANTS: dict[str, tuple[str, str, str]] = {
+    "a report without the fence": ("report", "fence(record, nonce", f"fence(record, {ANY_NONCE}"),
+    "a completion without the fence": ("complete", "fence(record, nonce", f"fence(record, {ANY_NONCE}"),
+    "a release without the fence": ("release", "fence(record, nonce", f"fence(record, {ANY_NONCE}"),
+    "a reclaim that does not compare the beat counter": (
+        "reclaim",
+        "(call('HGET', beats, owner) or '') ~= counter",
+        "false",
+    ),
+    "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
+    "a claim that ignores how many may run": ("claim", "tonumber(overall) > 0 then\n  room", "false then\n  room"),
+    "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
+    "a completion that rings before it looks": ("complete", "local job, refusal", "rung = true\nlocal job, refusal"),
+}
+
+
+def broken(name: str, right: str, wrong: str) -> Function:
+    """A transition with one piece of its text replaced."""
+    function = functions()[name]
+    assert function.body.count(right) == 1, f"{name}.lua does not contain {right!r} once: this mutant is out of date"
+    return msgspec.structs.replace(function, body=function.body.replace(right, wrong))
+
+
+def broken_fold(right: str, wrong: str) -> Show:
+    """The fold with one piece of its text replaced."""
+    text = inspect.getsource(gateway.fold)
+    assert text.count(right) == 1, f"fold.py does not contain {right!r} once: this mutant is out of date"
+    names: dict[str, Any] = {"__name__": "broken_fold"}
+    exec(text.replace(right, wrong), names)
+    show: Show = names["visible"]
+    return show
+
+
+def hunt(play: Play) -> None:
+    with pytest.raises(AssertionError):
+        perform(play, HUNT)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_model_catches(mutant: str, valkey_url: str) -> None:
+    name, right, wrong = MUTANTS[mutant]
+    hunt(Play(valkey_url, {name: broken(name, right, wrong)}))
+
+
+def test_the_model_catches_a_fold_that_shows_duplicates(valkey_url: str) -> None:
+    hunt(Play(valkey_url, show=broken_fold("if head.id in self._seen or what in self._seen:", "if False:")))

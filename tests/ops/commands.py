@@ -1,0 +1,39 @@
+"""The commands as a person runs them: real processes, told about a store by their environment alone."""
+
+import os
+import subprocess
+import sys
+
+from ops.bootstrap import CHECKOUT
+from tests.support.processes import OURS
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """What a command inherits: nothing that the person who runs the tests may have set for Tailrace."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return {**inherited, "NO_COLOR": "1", **variables}
+
+
+def begin(*words: str, **variables: str) -> subprocess.Popen[str]:
+    """Start a command whose output the caller reads."""
+    command = [sys.executable, "-m", "ops", *words]
+    return subprocess.Popen(command, cwd=CHECKOUT, env=environment(**variables), stdout=subprocess.PIPE, text=True)
+
+
+def check_running_jobs(api_url: str) -> subprocess.CompletedProcess[str]:
+    script = CHECKOUT / "ops" / "check-running-jobs.sh"
+    return subprocess.run([script], env=environment(API_URL=api_url), capture_output=True, text=True, check=False)
+
+
+def tailrace(*words: str, told: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; `told` is what it finds on stdin."""
+    return subprocess.run(
+        [sys.executable, "-m", "ops", *words],
+        cwd=CHECKOUT,
+        env=environment(**variables),
+        input=told,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,141 @@
+"""The command line itself: help at once, exit codes, and one sentence instead of a traceback."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable
+
+import pytest
+
+from ops.__main__ import COMMANDS, main, parse
+from ops.bootstrap import CHECKOUT, RUNTIME
+from streams.errors import BadConfiguration, JobNotFound, NoStore
+
+
+def tailrace(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ops", *words]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def running_does(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[argparse.Namespace], int]], None]:
+    """Put a body of our own behind `tailrace running`."""
+
+    def put(body: Callable[[argparse.Namespace], int]) -> None:
+        module = types.ModuleType("ops.running")
+        monkeypatch.setattr(module, "run", body, raising=False)
+        monkeypatch.setitem(sys.modules, "ops.running", module)
+
+    return put
+
+
+def test_help_names_every_command_and_answers_at_once() -> None:
+    took = []
+    for _ in range(5):
+        started = time.monotonic()
+        result = tailrace("--help")
+        took.append(time.monotonic() - started)
+        assert result.returncode == 0
+    assert all(f"    {name}" in result.stdout for name in COMMANDS)
+    assert min(took) < 0.15
+
+
+def test_reading_the_command_line_imports_no_package() -> None:
+    code = "import sys; from ops.__main__ import parse; parse(['running']); print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    assert not {*RUNTIME, "streams"} & set(result.stdout.split())
+
+
+@pytest.mark.parametrize("words", [(), ("fly",), ("running", "now"), ("up", "--port", "x"), ("running", "--js")])
+def test_a_wrong_line_is_a_usage_error(words: tuple[str, ...]) -> None:
+    result = tailrace(*words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("usage: tailrace")
+
+
+def test_options_of_pytest_pass_through() -> None:
+    assert parse(["test", "-k", "store", "--durations=3", "tests/ops"]).rest == [
+        "-k",
+        "store",
+        "--durations=3",
+        "tests/ops",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NoStore("no store answers"), 69),
+        (BadConfiguration("PORT is wrong"), 78),
+        (JobNotFound("research.1"), 1),
+        (ExceptionGroup("tasks", [ExceptionGroup("tasks", [NoStore("no store answers")])]), 69),
+    ],
+)
+def test_what_a_person_can_mend_is_one_sentence(
+    error: Exception,
+    code: int,
+    running_does: Callable[[Callable[[argparse.Namespace], int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(options: argparse.Namespace) -> int:
+        raise error
+
+    running_does(fail)
+    assert main(["running"]) == code
+    said = capsys.readouterr().err
+    assert said.startswith("tailrace: ")
+    assert said.count("\n") == 1
+
+
+def test_a_bug_keeps_its_traceback(running_does: Callable[[Callable[[argparse.Namespace], int]], None]) -> None:
+    def fail(options: argparse.Namespace) -> int:
+        raise ZeroDivisionError
+
+    running_does(fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["running"])
+
+
+def test_an_interrupt_ends_without_a_word(
+    running_does: Callable[[Callable[[argparse.Namespace], int]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(options: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    running_does(interrupt)
+    assert main(["running"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    code = """
+import sys, types
+module = types.ModuleType("ops.running")
+def run(options):
+    print("a long answer", flush=True)
+    sys.stdin.readline()
+    print("nobody reads this")
+    return 0
+module.run = run
+sys.modules["ops.running"] = module
+from ops.__main__ import main
+sys.exit(main(["running"]))
+"""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=CHECKOUT,
+        env=buffered,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "a long answer\n"
+    process.stdout.close()
+    _, said = process.communicate("go on\n")
+    assert (process.returncode, said) == (141, "")

@@ -1,0 +1,184 @@
+"""`doctor`: a fit store and jobs with a way forward get a clean bill; each ailment is named, with the next step."""
+
+import argparse
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from ops.doctor import examine
+from ops.finding import Finding
+from streams.connection import Store
+from streams.keys import GROUP
+from streams.states import State
+from tests.ops.commands import tailrace
+from tests.support.builders import Desk
+from tests.support.deployment import Deployment
+
+Examine = Callable[..., Awaitable[list[Finding]]]
+
+
+@pytest.fixture
+async def desk(valkey_url: str) -> AsyncIterator[Desk]:
+    """A platform without any consumer."""
+    async with Store(valkey_url) as store:
+        yield Desk(store, "research")
+
+
+@pytest.fixture
+def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examine:
+    """What the doctor finds wrong with jobs; that nobody serves them is no news here."""
+    monkeypatch.setenv("REDIS_URL", valkey_url)
+    monkeypatch.setenv("TAILRACE_BEAT_SECONDS", "0.05")
+    monkeypatch.setenv("TAILRACE_DEADLINE_SECONDS", "0.3")
+
+    async def look(*, repair: bool = False) -> list[Finding]:
+        found = await examine(argparse.Namespace(data=tmp_path, repair=repair, json=True))
+        return [f for f in found if f.level == "wrong" and "no consumer serves" not in f.says]
+
+    return look
+
+
+async def test_jobs_that_wait_and_run_under_a_living_consumer_are_fine(deployment: Deployment) -> None:
+    await deployment.consumer("hwahae")
+    jobs = [await deployment.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
+    await deployment.started(jobs[0])
+    result = tailrace("doctor", REDIS_URL=deployment.url)
+    assert result.returncode == 0, result.stdout
+    assert "✗" not in result.stdout
+    assert "✓ hwahae       1 running, 2 waiting: every job has a way forward" in result.stdout.splitlines()
+    repaired = tailrace("doctor", "--repair", REDIS_URL=deployment.url)
+    assert repaired.returncode == 0
+    assert [event.attempt for event in await deployment.history(jobs[0])][-1] == 1, "a living job is left alone"
+
+
+async def test_jobs_that_nobody_serves_name_the_command_that_would(deployment: Deployment) -> None:
+    await deployment.submit("hwahae")
+    result = tailrace("doctor", REDIS_URL=deployment.url)
+    assert result.returncode == 1
+    assert "✗ hwahae       it has jobs, but no consumer serves it\n" in result.stdout
+    assert "-> python3 -m ops consume hwahae\n" in result.stdout
+
+
+async def test_a_silent_owner_is_only_advice_while_others_serve_its_platform(deployment: Deployment) -> None:
+    await Desk(deployment.store, "research").start("a", "gone")
+    await deployment.consumer("research")
+    result = tailrace("doctor", REDIS_URL=deployment.url, TAILRACE_BEAT_SECONDS="0.3", TAILRACE_DEADLINE_SECONDS="2")
+    assert result.returncode == 0
+    assert "! research     gone is silent; its jobs go to others 10 s after its last beat\n" in result.stdout
+
+
+async def test_an_evicting_store_is_refused(deployment: Deployment) -> None:
+    await deployment.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        result = tailrace("doctor", REDIS_URL=deployment.url)
+    finally:
+        await deployment.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert result.returncode == 1
+    assert "✗ fitness      the store evicts keys (allkeys-lru)" in result.stdout
+
+
+async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: Examine) -> None:
+    await desk.submit("a", "b")
+    assert await troubles() == []
+    await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("a")).entry)
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("a", "its entry is gone from the line")
+    assert found.next == "python3 -m ops show research.a"
+
+
+async def test_a_waiting_job_that_was_handed_out_to_nobody_is_found(desk: Desk, troubles: Examine) -> None:
+    await desk.claim()  # makes the group
+    await desk.start("first")
+    await desk.submit("a")
+    await desk.store.command(
+        "XREADGROUP", "GROUP", GROUP, "somebody", "COUNT", 1, "STREAMS", desk.keys.jobs("normal"), ">"
+    )
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("a", "its entry was handed out, but nobody runs it")
+
+
+async def test_a_job_at_the_front_of_the_line_is_fine_and_stuck_without_its_pending_entry(
+    desk: Desk, troubles: Examine
+) -> None:
+    held = await desk.start("a")
+    await desk.release(held)
+    assert await troubles() == []
+    await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record("a")).entry)
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("a", "its entry was handed out, but nobody runs it")
+
+
+async def test_jobs_are_fine_when_the_group_was_destroyed(desk: Desk, troubles: Examine) -> None:
+    held = await desk.start("a")
+    await desk.submit("b")
+    await desk.destroy_groups()
+    assert await troubles() == []
+    await desk.release(held)
+    assert await troubles() == []
+
+
+async def test_a_running_job_without_a_lease_is_found(desk: Desk, troubles: Examine) -> None:
+    held = await desk.start("a")
+    assert await troubles() == []
+    await desk.store.command("HDEL", desk.keys["leases"], held.nonce)
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("a", "it runs, but nobody holds its lease: nobody will take it over")
+
+
+async def test_a_running_job_that_somebody_acknowledged_is_found(desk: Desk, troubles: Examine) -> None:
+    await desk.start("a")
+    await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record("a")).entry)
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("a", "its entry is no longer pending: it cannot be taken over")
+
+
+async def test_a_lease_that_nobody_runs_under_is_found_and_given_back(desk: Desk, troubles: Examine) -> None:
+    lost = await desk.start("a")
+    kept = await desk.start("b")
+    await desk.store.command("DEL", desk.keys.record("a"))
+    found = await troubles()
+    assert {(f.job, f.says) for f in found} == {
+        ("a", "a lease is held for it, but no attempt runs under it"),
+        ("a", "it stands in the line normal, but no such job is kept"),
+    }
+    await troubles(repair=True)
+    assert [lease.nonce for lease in (await desk.look()).leases] == [kept.nonce]
+    assert lost.nonce != kept.nonce
+    assert (await desk.record("b")).state is State.RUNNING
+
+
+async def test_a_place_at_the_front_without_a_waiting_job_is_found(desk: Desk, troubles: Examine) -> None:
+    await desk.store.command("ZADD", desk.keys["front"], 1, "ghost")
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("ghost", "it stands at the front of the line, but does not wait")
+
+
+async def test_spoilt_records_are_found_and_a_foreign_key_is_passed_over(desk: Desk, troubles: Examine) -> None:
+    await desk.store.command("HSET", desk.keys.record("a"), "state", "dancing")
+    await desk.store.command("HSET", desk.keys.record("c"), "state", "waiting", "entry", "1-1")
+    await desk.store.command("HSET", "tr:{Not A Platform}:job:a", "state", "waiting")
+    await desk.store.command("SET", desk.keys.record("b"), "a string")
+    found = await troubles()
+    assert {trouble.job for trouble in found} == {"a", "c"}
+    assert all(trouble.says.startswith("its record cannot be read") for trouble in found)
+
+
+async def test_a_job_in_motion_is_no_trouble(desk: Desk, troubles: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first look finds between two steps of a job is gone at the second."""
+    held = await desk.start("a")
+    await desk.store.command("HDEL", desk.keys["leases"], held.nonce)
+
+    async def settle(seconds: float) -> None:
+        await desk.store.command("HSET", desk.keys["leases"], held.nonce, f"a normal {entry} ann 10000")
+
+    entry = (await desk.record("a")).entry
+    monkeypatch.setattr("ops.ways.anyio.sleep", settle)
+    assert await troubles() == []
+
+
+async def test_jobs_of_a_platform_that_is_not_declared_are_found_too(desk: Desk, valkey_url: str) -> None:
+    await Desk(desk.store, "coupang").submit("a")
+    result = tailrace("doctor", REDIS_URL=valkey_url)
+    assert result.returncode == 1
+    assert "-> TAILRACE_PLATFORMS=coupang python3 -m ops consume coupang" in result.stdout

@@ -1,0 +1,187 @@
+"""submit, follow, history, show and running: what they print, and the codes they end with."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import redis
+
+from ops.__main__ import main
+from streams.keys import PlatformKeys, split_id
+from streams.messages import event_tail
+from tests.ops.commands import begin, check_running_jobs, tailrace
+from tests.support.deployment import Deployment
+from tests.support.processes import OURS
+
+
+class Here:
+    """Runs a command inside this process: many cases cost little."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *words: str, **variables: str) -> tuple[int, str, str]:
+        """The exit code, what it printed, and what it said."""
+        with self._monkeypatch.context() as patch:
+            for name in [name for name in os.environ if name.startswith(OURS)]:
+                patch.delenv(name)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            code = main([*words])
+        said = self._capsys.readouterr()
+        return code, said.out, said.err
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(monkeypatch, capsys)
+
+
+async def test_a_job_is_submitted_and_followed_to_its_result(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    args = json.dumps({"steps": 2, "seconds": 0.05, "text": "on it", "result": {"answer": 42}})
+    result = tailrace("submit", "research", "drill", args, "--id", "k1", "--follow", REDIS_URL=deployment.url)
+    assert result.returncode == 0
+    assert result.stdout == 'research.k1\n{"answer": 42}\n'
+    lines = result.stderr.splitlines()
+    assert [line.split()[1 + (line.split()[1][0] == "#")] for line in lines] == [
+        "queued",
+        "started",
+        "progress",
+        "progress",
+        "completed",
+    ]
+    assert lines[2].endswith("1 of 2  on it")
+
+
+async def test_a_job_that_fails_ends_the_command_with_1(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    result = tailrace("submit", "research", "drill", '{"fail_times": 9}', "--follow", REDIS_URL=deployment.url)
+    assert result.returncode == 1
+    assert result.stdout.count("\n") == 1, "only the id: there is no result"
+    assert "failed: drill: attempt 1 of 9" in result.stderr.splitlines()[-1]
+
+
+def test_the_same_id_twice_is_one_job_and_another_body_is_refused(valkey_url: str) -> None:
+    for _ in range(2):
+        result = tailrace("submit", "hwahae", "drill", "--id", "once", REDIS_URL=valkey_url)
+        assert (result.returncode, result.stdout) == (0, "hwahae.once\n")
+    result = tailrace("submit", "hwahae", "drill", '{"steps": 1}', "--id", "once", REDIS_URL=valkey_url)
+    assert result.returncode == 1
+    assert "another body" in result.stderr
+
+
+def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path) -> None:
+    args = tmp_path / "args.json"
+    args.write_text('{"steps": 3}')
+    job = tailrace("submit", "research", "drill", f"@{args}", REDIS_URL=valkey_url).stdout.strip()
+    assert json.loads(tailrace("show", job, "--json", REDIS_URL=valkey_url).stdout)["args"] == {"steps": 3}
+    job = tailrace(
+        "submit", "research", "drill", "-", "--priority", "high", told='{"steps": 4}', REDIS_URL=valkey_url
+    ).stdout
+    shown = tailrace("show", job.strip(), REDIS_URL=valkey_url).stdout.splitlines()
+    assert 'args      {"steps":4}' in shown
+    assert "priority  high" in shown
+    assert "state     waiting" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["research", "drill", '{"steps": }'], "ARGS: is not JSON: Expecting value: line 1 column 11"),
+        (["research", "drill", '{"steps": NaN}'], "ARGS: is not JSON: NaN"),
+        (["research", "drill", "[" * 100_000], "ARGS: is nested too deeply"),
+        (["research", "drill", "@/no/such/file"], "/no/such/file: cannot be read"),
+        (["research", "drill", '{"steps": -1}'], "args.steps: "),
+        (["research", "drill", '{"stops": 1}'], "args.stops: "),
+        (["nowhere", "drill"], "platform: not declared; known are oliveyoung"),
+        (["research", "a kind"], "kind: "),
+        (["research", "drill", "--id", "a.b"], "id: "),
+        (["research", "drill", "--priority", "now"], "priority: one of urgent, high, normal, low"),
+    ],
+)
+def test_a_wrong_value_is_named_and_nothing_is_stored(
+    words: list[str], sentence: str, valkey_url: str, here: Here
+) -> None:
+    code, out, err = here("submit", *words, REDIS_URL=valkey_url)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"tailrace: {sentence}")
+    with redis.Redis.from_url(valkey_url) as client:
+        assert client.dbsize() == 0
+
+
+def test_args_over_a_megabyte_are_refused(valkey_url: str) -> None:
+    result = tailrace("submit", "research", "drill", "-", told='"' + "x" * 1024 * 1024 + '"', REDIS_URL=valkey_url)
+    assert result.returncode == 2
+    assert "over 1 MB" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["follow", "history", "show"])
+def test_an_unknown_job_and_a_malformed_id_are_told_apart(command: str, valkey_url: str, here: Here) -> None:
+    unknown = here(command, "research.none", REDIS_URL=valkey_url)
+    assert unknown == (1, "", "tailrace: no job research.none is kept\n")
+    code, _, err = here(command, "../x", REDIS_URL=valkey_url)
+    assert code == 2
+    assert "a job id is <platform>.<key>" in err
+
+
+@pytest.mark.parametrize("command", [["running"], ["doctor"], ["show", "research.1"], ["submit", "research", "drill"]])
+def test_without_a_store_every_command_says_how_to_start_one(command: list[str], tmp_path: Path, here: Here) -> None:
+    code, out, err = here(*command, "--data", str(tmp_path))
+    assert (code, out) == (69, "")
+    assert "python3 -m ops up" in err
+
+
+async def test_history_and_follow_show_what_every_client_sees(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    await deployment.gateway()
+    job = await deployment.submit("research", steps=3, seconds=0.2)
+    follower = begin("follow", job, "--json", REDIS_URL=deployment.url)
+    await deployment.ended(job)
+    platform, key = split_id(job)
+    forged = b'{"id":"9-1","seq":9,"time":"2026-01-01T00:00:00.000Z",' + event_tail(job, 1, "progress", 3, "zombie")
+    await deployment.store.command("RPUSH", PlatformKeys(platform).log(key), forged)
+
+    reply = await deployment.http.get(f"{deployment.gateways[0].url}/research/history/{job}")
+    followed, _ = follower.communicate(timeout=20)
+    assert follower.returncode == 0
+    assert [json.loads(line) for line in followed.splitlines()] == reply.json()
+    assert json.loads(tailrace("history", job, "--json", REDIS_URL=deployment.url).stdout) == reply.json()
+    table = tailrace("history", job, REDIS_URL=deployment.url).stdout.splitlines()
+    assert len(table) == 1 + len(reply.json())
+    assert "zombie" not in "".join(table)
+
+
+async def test_what_a_handler_says_cannot_steer_the_terminal(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=1, seconds=0, text="a\x1b[2Jb\nc")
+    await deployment.ended(job)
+    said = tailrace("history", job, REDIS_URL=deployment.url).stdout
+    assert "a\N{REPLACEMENT CHARACTER}[2Jb c" in said
+
+
+async def test_running_tells_the_same_as_http_and_the_script_prints_it(deployment: Deployment) -> None:
+    await deployment.consumer("hwahae")
+    gateway = await deployment.gateway()
+    jobs = [await deployment.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
+    await deployment.started(jobs[0])
+    there = (await deployment.http.get(f"{gateway.url}/api/v2/jobs/running")).json()
+    here = json.loads(tailrace("running", "--json", REDIS_URL=deployment.url).stdout)
+    for answer in (here, there):
+        assert answer["data"]["running"][0].pop("elapsed_seconds") >= 0
+    assert here == there
+    assert here["data"]["summary"] == {"running_count": 1, "queued_count": 2}
+
+    printed = tailrace("running", REDIS_URL=deployment.url).stdout
+    script = check_running_jobs(gateway.url).stdout
+    for text in (printed, script):
+        assert jobs[0] in text
+        assert text.endswith("1 running, 2 waiting\n")
+
+
+def test_the_script_says_so_when_nothing_answers() -> None:
+    result = check_running_jobs("http://127.0.0.1:9")
+    assert result.returncode == 1
+    assert "no answer from http://127.0.0.1:9" in result.stderr

@@ -1,0 +1,126 @@
+"""`race`: one round with real processes, and the sight that it relies on."""
+
+import json
+from copy import deepcopy
+
+import pytest
+import redis
+
+from ops.checker import violations
+from ops.monitor import Monitor, Write
+from ops.racetrack import Round
+from streams.connection import Store
+from tests.ops.commands import tailrace
+from tests.support.builders import Desk
+
+
+def test_a_frozen_worker_that_comes_back_is_mute() -> None:
+    result = tailrace("race", "--seed", "1", "--moment", "0.7", "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = json.loads(result.stdout)
+    assert (report["seed"], report["clean"]) == (1, True)
+    (race,) = report["rounds"]
+    assert race["violations"] == violations(race["history"]) == []
+    assert [(e["status"], e["attempt"], e["step"]) for e in race["history"]] == [
+        ("queued", None, None),
+        ("started", 1, None),
+        ("progress", 1, 1),
+        ("superseded", 1, None),
+        ("started", 2, None),
+        *(("progress", 2, step) for step in (1, 2, 3, 4, 5)),
+        ("completed", 2, None),
+    ]
+    assert race["streams"] == [race["history"], race["history"]]
+    refused = [(write["worker"], write["step"]) for write in race["writes"] if not write["accepted"]]
+    assert refused == [(race["a"], step) for step in (2, 3, 4, 5, None)], "its handler tried everything it had left"
+    assert set(race["holders"]) == {race["b"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [(["--moment", "9"], "--moment: the job takes 2.5 s"), (["--rounds", "0"], "--rounds: at least 1")],
+)
+def test_a_race_that_cannot_be_run_is_refused(words: list[str], sentence: str) -> None:
+    result = tailrace("race", *words)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+
+
+def clean_round() -> Round:
+    def event(seq: int, status: str, attempt: int | None, worker: str | None) -> dict[str, object]:
+        return {"seq": seq, "status": status, "attempt": attempt, "step": None, "workerId": worker}
+
+    history = [
+        event(1, "queued", None, None),
+        event(2, "started", 1, "a"),
+        event(3, "superseded", 1, "a"),
+        event(4, "started", 2, "b"),
+        event(5, "completed", 2, "b"),
+    ]
+    return Round(
+        job="research.1",
+        a="a",
+        b="b",
+        began=0.0,
+        taken=2.0,
+        writes=[Write(3.0, "1", "a", 1, "progress", 1)],
+        log=history[1:],
+        history=history,
+        streams=[history, history],
+        holders=["b"],
+        next_job=[event(1, "queued", None, None), event(2, "started", 1, "a"), event(3, "completed", 1, "a")],
+    )
+
+
+def test_a_clean_round_is_clean() -> None:
+    assert clean_round().check() == []
+
+
+def test_every_flaw_of_a_round_is_told() -> None:
+    race = clean_round()
+    race.streams[1] = race.history[:-1]
+    race.log = race.log[:-1]
+    race.holders.append("a")
+    race.writes[0].accepted = True
+    race.next_job[-1]["workerId"] = "b"
+    assert race.check() == [
+        "the store holds more than a client sees",
+        "live client 2 saw another history",
+        "a write of A was accepted after its takeover",
+        "the entry went back to A",
+        "A did not complete another job",
+    ]
+    race = clean_round()
+    race.history = deepcopy(race.history)
+    race.history[3]["workerId"] = "a"
+    assert "the job was not started by A and then by B" in race.check()
+
+
+async def test_the_monitor_tells_accepted_writes_from_refused_ones(valkey_url: str) -> None:
+    seen: list[Write] = []
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "research")
+        await desk.claim()  # so that the server knows the scripts, and each call is seen once
+        await desk.beat()
+        monitor = Monitor(valkey_url, lambda _, write: seen.append(write))
+        monitor.start()
+        try:
+            held = await desk.start("a", "ann")
+            await desk.report(held, 1, 'two "words"\n\x01é')
+            await desk.reclaim(held)
+            await desk.report(held, 2)
+            await desk.complete(held)
+            with redis.Redis.from_url(valkey_url) as client:
+                client.ping()
+            assert monitor.wait_for(lambda write: write.status == "completed", 5)
+        finally:
+            monitor.stop()
+    assert monitor.writes == seen
+    assert [(write.status, write.step, write.accepted) for write in seen] == [
+        ("started", None, True),
+        ("progress", 'two "words"\n\x01é', True),
+        ("superseded", None, True),
+        ("progress", 2, False),
+        ("completed", None, False),
+    ]
+    assert {(write.job, write.worker, write.attempt) for write in seen} == {("a", "ann", 1)}

@@ -1,0 +1,304 @@
+"""`up`: everything from one command, and nothing left of it."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+
+from ops.bootstrap import CHECKOUT
+from ops.checker import violations
+from ops.store import OwnStore, find_running, free_port
+from streams.keys import PlatformKeys, split_id
+from tests.ops.commands import environment, tailrace
+
+QUICK = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5", "TAILRACE_REAP_SECONDS": "0.3"}
+
+
+class Up:
+    """A running `up`."""
+
+    def __init__(self, data: Path, platforms: str = "research", **variables: str) -> None:
+        self.data = data
+        self.port = free_port(0)
+        self.log = data.parent / f"up-{self.port}.log"
+        words = ["up", "--data", str(data), "--port", str(self.port), "--platforms", platforms]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ops", *words],
+                cwd=CHECKOUT,
+                env=environment(**{**QUICK, **variables}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def wait_until(self, what: str, happens: Callable[[], object], seconds: float = 20) -> None:
+        patience = time.monotonic() + seconds
+        while not happens():
+            assert time.monotonic() < patience, f"not within {seconds} s: {what}; it said\n{self.said()}"
+            time.sleep(0.02)
+
+    def wait_until_ready(self) -> None:
+        self.wait_until("ready", lambda: self.process.poll() is not None or "stop " in self.said())
+        assert self.process.poll() is None, self.said()
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def consumer(self, lane: str) -> psutil.Process | None:
+        """The consumer of a lane, once its heart runs."""
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.Error):  # it may end while we look
+                if child.cmdline()[-2:] == ["consumers", lane] and child.children():
+                    return child
+        return None
+
+    def wait_for_consumer(self, lane: str) -> psutil.Process:
+        self.wait_until(f"a consumer serves {lane}", lambda: self.consumer(lane))
+        found = self.consumer(lane)
+        assert found
+        return found
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            headers = {"Content-Type": "application/json"} if body else {}
+            link.request(method, path, json.dumps(body) if body else None, headers)
+            return json.loads(link.getresponse().read())
+        finally:
+            link.close()
+
+    def submit(self, **args: Any) -> str:
+        job: str = self.call("POST", "/api/jobs", {"platform": "research", "kind": "drill", "args": args})["jobId"]
+        return job
+
+    def history(self, job: str) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = self.call("GET", f"/research/history/{job}")
+        return events
+
+    def wait_for(self, job: str, status: str) -> list[dict[str, Any]]:
+        self.wait_until(f"{job} {status}", lambda: self.history(job)[-1]["status"] == status)
+        return self.history(job)
+
+    def interrupt(self) -> None:
+        """As Ctrl-C in a terminal does: to the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def ended(self) -> int:
+        return self.process.wait(20)
+
+    def clean_up(self) -> None:
+        if self.process.poll() is None:
+            children = self.children()
+            self.process.kill()
+            self.process.wait()
+            for child in children:
+                if child.is_running():
+                    child.kill()
+
+
+@pytest.fixture
+def run_up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    """Start `up` on a data folder of this test and wait until it says that it is ready."""
+    started: list[Up] = []
+
+    def run(platforms: str = "research", **variables: str) -> Up:
+        up = Up(tmp_path / "data", platforms, **variables)
+        started.append(up)
+        up.wait_until_ready()
+        return up
+
+    yield run
+    for up in started:
+        up.clean_up()
+
+
+@pytest.fixture(scope="module")
+def steady_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One `up` for all tests that leave it running."""
+    up = Up(tmp_path_factory.mktemp("up") / "data")
+    try:
+        up.wait_until_ready()
+        yield up
+    finally:
+        up.clean_up()
+
+
+def seconds_until_gone(processes: list[psutil.Process]) -> float:
+    """Zombies are gone: they only wait for init to look."""
+    begun = time.monotonic()
+    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes):
+        assert time.monotonic() - begun < 5, processes
+        time.sleep(0.005)
+    return time.monotonic() - begun
+
+
+def stored(url: str, job: str) -> list[dict[str, Any]]:
+    """What a store holds of a job."""
+    platform, key = split_id(job)
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        return [json.loads(event) for event in client.lrange(PlatformKeys(platform).log(key), 0, -1)]
+
+
+def test_a_job_is_done_ctrl_c_leaves_no_process_and_the_next_up_knows_the_job(run_up: Callable[..., Up]) -> None:
+    up = run_up("research,hwahae")
+    assert f"http://127.0.0.1:{up.port}/research/start" in up.said()
+    assert "platforms  hwahae, research\n" in up.said()
+    job = up.submit(steps=2, seconds=0.05)
+    history = up.wait_for(job, "completed")
+    children = up.children()
+    assert len(children) >= 7, "a store, a gateway, two consumers and their hearts"
+    up.interrupt()
+    assert up.ended() == 0
+    assert seconds_until_gone(children) < 0.1
+    assert run_up().history(job) == history
+
+
+def test_every_child_is_gone_two_seconds_after_kill_9_even_one_that_is_frozen(run_up: Callable[..., Up]) -> None:
+    up = run_up("research,hwahae")
+    frozen = up.wait_for_consumer("hwahae")
+    os.killpg(frozen.pid, signal.SIGSTOP)
+    up.wait_for_consumer("research")
+    children = up.children()
+    up.process.kill()
+    up.process.wait()
+    assert seconds_until_gone(children) < 2
+
+
+def test_a_killed_consumer_comes_back_and_its_job_is_done_by_the_second_attempt(steady_up: Up) -> None:
+    up = steady_up
+    consumer = up.wait_for_consumer("research")
+    job = up.submit(steps=3, seconds=0.3)
+    up.wait_for(job, "progress")
+    consumer.kill()
+    killed = time.monotonic()
+    up.wait_until("attempt 2", lambda: up.history(job)[-1]["attempt"] == 2)
+    assert 1.2 < time.monotonic() - killed < 1.5 + 2 * 0.3 + 1 + 1, (
+        "the last second is for a new process on a busy machine"
+    )
+    history = up.wait_for(job, "completed")
+    assert violations(history) == []
+    assert f"consumer-research (process {consumer.pid}) was killed by SIGKILL; another starts in 0.1 s" in up.said()
+
+
+def test_a_killed_store_and_a_killed_gateway_come_back_with_the_job_still_running(steady_up: Up) -> None:
+    up = steady_up
+    up.wait_for_consumer("research")
+    job = up.submit(steps=4, seconds=0.5)
+    up.wait_for(job, "progress")
+    servers = [c for c in up.children() if c.name().endswith("-server") or c.cmdline()[-1] == "gateway"]
+    assert len(servers) == 2
+    for server in servers:
+        server.kill()
+
+    def completed() -> bool:
+        try:
+            return bool(up.history(job)[-1]["status"] == "completed")
+        except (OSError, http.client.HTTPException, LookupError):
+            return False
+
+    up.wait_until("completed", completed)
+    assert [event["attempt"] for event in up.history(job)] == [None, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_second_ctrl_c_hands_a_running_job_back_at_once(run_up: Callable[..., Up]) -> None:
+    up = run_up()
+    up.wait_for_consumer("research")
+    job = up.submit(steps=60, seconds=1)
+    up.wait_for(job, "started")
+    children = up.children()
+    up.interrupt()
+    up.wait_until("stopping", lambda: "stopping" in up.said())
+    up.interrupt()
+    begun = time.monotonic()
+    assert up.ended() == 0
+    assert time.monotonic() - begun < 3
+    assert seconds_until_gone(children) < 0.1
+    with OwnStore(up.data) as store:
+        last = stored(store.url, job)[-1]
+    assert (last["status"], last["reason"]) == ("superseded", "released")
+
+
+def test_a_second_up_on_the_same_folder_is_refused_and_the_first_goes_on(steady_up: Up) -> None:
+    second = tailrace("up", "--data", str(steady_up.data), "--port", "0")
+    assert second.returncode == 78
+    assert f"in use by process {steady_up.process.pid}" in second.stderr
+    assert steady_up.call("GET", "/readyz")["status"] == "ready"
+
+
+def test_commands_find_the_store_of_a_running_up_and_no_argument_tells_where_it_is(steady_up: Up) -> None:
+    assert tailrace("running", "--data", str(steady_up.data)).returncode == 0
+    roles = [child.cmdline() for child in steady_up.children() if "-m" in child.cmdline()]
+    assert roles
+    assert not [argument for cmdline in roles for argument in cmdline if "redis" in argument]
+
+
+def test_with_redis_url_that_store_is_used_and_left_alone_and_sigterm_lets_a_running_job_finish(
+    valkey_url: str, run_up: Callable[..., Up]
+) -> None:
+    up = run_up(REDIS_URL=valkey_url)
+    up.wait_for_consumer("research")
+    job = up.submit(steps=4, seconds=0.3)
+    up.wait_for(job, "progress")
+    assert find_running(up.data) is None
+    up.process.terminate()
+    assert up.ended() == 0
+    last = stored(valkey_url, job)[-1]
+    assert (last["status"], last["attempt"]) == ("completed", 1)
+
+
+def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        result = tailrace("up", "--data", str(tmp_path / "data"), "--port", str(port))
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"tailrace: port {port} of 127.0.0.1 cannot be used")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "sentence"),
+    [
+        ({}, ["--platforms", "hwahae,nowhere"], "--platforms names nowhere; declared are oliveyoung,"),
+        ({"WORKER_PLATFORMS": "nowhere"}, [], "WORKER_PLATFORMS names nowhere; declared are oliveyoung,"),
+        ({"TAILRACE_BEAT_SECONDS": "9"}, [], "the deadline must be at least three beats"),
+        ({"HOST": "0.0.0.0"}, [], "HOST is '0.0.0.0'"),
+    ],
+)
+def test_a_wrong_setting_is_named_before_anything_is_started(
+    variables: dict[str, str], words: list[str], sentence: str, tmp_path: Path
+) -> None:
+    result = tailrace("up", "--data", str(tmp_path / "data"), "--port", "0", *words, **variables)
+    assert result.returncode == 78
+    assert sentence in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_store_that_does_not_answer_ends_up_with_69(tmp_path: Path) -> None:
+    result = tailrace("up", "--data", str(tmp_path / "data"), "--port", "0", REDIS_URL=f"unix://{tmp_path}/none.sock")
+    assert result.returncode == 69
+    assert "the store does not answer" in result.stderr
+
+
+def test_handlers_that_cannot_be_imported_stop_everything_with_one_sentence(tmp_path: Path) -> None:
+    words = ["up", "--data", str(tmp_path / "data"), "--port", "0", "--platforms", "research,hwahae"]
+    result = tailrace(*words, TAILRACE_HANDLERS="no.such.module")
+    assert result.returncode == 78
+    assert result.stderr.splitlines()[-1].count("cannot import no.such.module") == 1
+    assert find_running(tmp_path / "data") is None

@@ -1,0 +1,201 @@
+"""A small deployment for one test: a store, real consumers and gateways, and what can be seen of it from outside."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+import msgspec
+
+from gateway.fold import visible
+from ops.store import free_port
+from producers import Producer, Submission
+from streams.connection import Store
+from streams.errors import StoreError
+from streams.keys import BANDS, GROUP, PlatformKeys, split_id
+from streams.messages import Event, Lease, Record, decode_event
+from streams.policies import Platforms
+from streams.reading import pairs, read_job, read_record, to_lease
+from streams.states import TERMINAL, Status
+from streams.transitions import Transitions
+from tests.support.eventually import eventually
+from tests.support.follower import Follower
+from tests.support.processes import ConsumerProcess, GatewayProcess, Pace, Process
+
+PACE = Pace()
+
+_decode_history = msgspec.json.Decoder(list[Event]).decode
+
+
+class Deployment:
+    """Everything it started ends with it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.store = Store(url)
+        self.producer = Producer(Transitions(self.store), Platforms())
+        self.http = httpx2.AsyncClient(timeout=10.0)
+        self.accepted: list[str] = []  # the ledger: every job that was accepted, in order
+        self.gateways: list[GatewayProcess] = []
+        self._processes: list[Process] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill_group()
+        await self.http.aclose()
+        await self.store.aclose()
+
+    # What runs
+
+    async def consumer(
+        self, *platforms: str, pace: Pace = PACE, url: str | None = None, **environment: str
+    ) -> ConsumerProcess:
+        """A consumer that beats. With `url` it reaches the store by another way than the test does."""
+        consumer = self.start_consumer(*platforms, pace=pace, url=url, **environment)
+        await self.beating(consumer)
+        return consumer
+
+    def start_consumer(
+        self, *platforms: str, pace: Pace = PACE, url: str | None = None, **environment: str
+    ) -> ConsumerProcess:
+        consumer = ConsumerProcess(url or self.url, platforms, pace, self._log("consumer"), environment)
+        self._processes.append(consumer)
+        return consumer
+
+    async def consumers(
+        self, count: int, *platforms: str, pace: Pace = PACE, **environment: str
+    ) -> list[ConsumerProcess]:
+        """Several alike, started at one time."""
+        starting = (self.consumer(*platforms, pace=pace, **environment) for _ in range(count))
+        return await asyncio.gather(*starting)
+
+    async def beating(self, consumer: ConsumerProcess) -> None:
+        """Wait until its heart has beaten on each of its platforms."""
+
+        async def beats() -> bool:
+            assert consumer.alive, f"it ended at once; it said:\n{consumer.log.read_text()}"
+            started = consumer.said("consumer_started")
+            if not started:
+                return False
+            served = started[0]["platforms"].split(",")
+            try:
+                return all([consumer.owner in await self.beats(platform) for platform in served])
+            except StoreError:  # in a storm the store may be away just now
+                return False
+
+        await eventually("the consumer beats", beats)
+
+    async def gateway(self, *, again: GatewayProcess | None = None) -> GatewayProcess:
+        """A gateway that answers; or again one, at the address where it was. Histories are read through the first."""
+        gateway = GatewayProcess(self.url, again.port if again else free_port(0), self._log("gateway"))
+        self._processes.append(gateway)
+
+        async def ready() -> bool:
+            assert gateway.alive, f"it ended at once; it said:\n{gateway.log.read_text()}"
+            try:
+                return (await self.http.get(f"{gateway.url}/readyz")).status_code == 200
+            except httpx2.TransportError:
+                return False
+
+        if again:
+            self.gateways[self.gateways.index(again)] = gateway
+        else:
+            self.gateways.append(gateway)
+        await eventually("the gateway answers", ready)
+        return gateway
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}-{len(self._processes)}.log"
+
+    # What is asked for
+
+    async def submit(self, platform: str, *, kind: str = "drill", **args: Any) -> str:
+        """A job's id. Drills work for `seconds` in each of their `steps`."""
+        submitted = await self.producer.submit(Submission(platform, kind, args))
+        self.accepted.append(submitted.job_id)
+        return submitted.job_id
+
+    # What is seen
+
+    async def history(self, job_id: str) -> list[Event]:
+        """What a client sees: over HTTP when there is a gateway, else folded here."""
+        if self.gateways:
+            reply = await self.http.get(f"{self.gateways[0].url}/research/history/{job_id}")
+            assert reply.status_code == 200, reply.text
+            return _decode_history(reply.content)
+        platform, key = split_id(job_id)
+        _, events = await read_job(self.store, PlatformKeys(platform), key)
+        return [decode_event(raw) for _, raw in visible(job_id, events)]
+
+    async def raw_log(self, job_id: str) -> list[Event]:
+        """Every event in the store, whether a client sees it or not; `queued` is not stored."""
+        platform, key = split_id(job_id)
+        return [decode_event(raw) for raw in await self.store.command("LRANGE", PlatformKeys(platform).log(key), 0, -1)]
+
+    async def started(self, job_id: str, attempt: int = 1, *, seconds: float = 20.0) -> Event:
+        """Wait until an attempt has started."""
+
+        async def look() -> Event | None:
+            events = await self.raw_log(job_id)
+            return next((e for e in events if e.status is Status.STARTED and e.attempt == attempt), None)
+
+        found = await eventually(f"attempt {attempt} of {job_id} started", look, seconds=seconds)
+        assert found
+        return found
+
+    async def reached(self, job_id: str, step: int, attempt: int = 1) -> None:
+        """Wait until an attempt has shown a step."""
+
+        async def look() -> bool:
+            return any(e.attempt == attempt and e.step == step for e in await self.raw_log(job_id))
+
+        await eventually(f"attempt {attempt} of {job_id} reached step {step}", look)
+
+    async def ended(self, job_id: str, *, seconds: float = 30.0) -> list[Event]:
+        """Wait for the end; the answer is the whole visible history."""
+
+        async def look() -> bool:
+            events = await self.raw_log(job_id)
+            return bool(events) and events[-1].status in TERMINAL
+
+        await eventually(f"{job_id} ended", look, seconds=seconds)
+        return await self.history(job_id)
+
+    async def all_ended(self, job_ids: Iterable[str], *, seconds: float = 30.0) -> dict[str, list[Event]]:
+        return {job_id: await self.ended(job_id, seconds=seconds) for job_id in job_ids}
+
+    async def record(self, job_id: str) -> Record:
+        platform, key = split_id(job_id)
+        return await read_record(self.store, PlatformKeys(platform), key)
+
+    async def beats(self, platform: str) -> dict[str, str]:
+        return pairs(await self.store.command("HGETALL", PlatformKeys(platform)["beats"]))
+
+    async def leases(self, platform: str) -> list[Lease]:
+        found = pairs(await self.store.command("HGETALL", PlatformKeys(platform)["leases"]))
+        return [to_lease(nonce, text) for nonce, text in found.items()]
+
+    async def holder(self, job_id: str) -> str | None:
+        """Under which group consumer the job's entry pends; None when it does not."""
+        record = await self.record(job_id)
+        jobs = PlatformKeys(record.platform).jobs(record.band)
+        found = await self.store.command("XPENDING", jobs, GROUP, record.entry, record.entry, 1)
+        return found[0][1].decode() if found else None
+
+    async def group_consumers(self, platform: str) -> set[str]:
+        """Everyone the platform's group knows, over all bands."""
+        names = set()
+        for jobs in map(PlatformKeys(platform).jobs, BANDS):
+            if await self.store.command("EXISTS", jobs):
+                rows = await self.store.command("XINFO", "CONSUMERS", jobs, GROUP)
+                names |= {row[row.index(b"name") + 1].decode() for row in rows}
+        return names
+
+    def follow(self, gateway: GatewayProcess, job_id: str) -> "asyncio.Task[list[Event]]":
+        """Gather what a client of this gateway sees until the job's end."""
+        return asyncio.get_running_loop().create_task(Follower(self.http, gateway.url, job_id).run())

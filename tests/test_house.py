@@ -1,0 +1,105 @@
+"""The house keeps its order: every transition whole, keys in one place, names that say something."""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from streams.transitions import Transitions
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("streams", "producers", "consumers", "gateway", "ops")
+SOURCES = sorted(
+    path for room in (*PACKAGES, "tests") for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".lua", ".js"}
+)
+LUA = sorted(path for path in (ROOT / "streams" / "functions").glob("*.lua") if path.stem != "prelude")
+HEADER = re.compile(
+    r"""--\ (?P<name>\w+):\ \S.*\n   # the first line: name and purpose
+        (--\ KEYS\ \ \w+\ .*\n (--\ \ .*\n)*)?
+        (--\ ARGV\ \ \w+\ .*\n (--\ \ .*\n)*)?
+        --\ Returns\ \ \S""",
+    re.VERBOSE,
+)
+
+
+@pytest.fixture(params=LUA, ids=lambda path: path.stem)
+def lua(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_a_transition_has_a_header_that_is_its_signature(lua: Path) -> None:
+    header = HEADER.match(lua.read_text())
+    assert header, f"{lua.name} does not begin with its name, KEYS, ARGV and Returns"
+    assert header["name"] == lua.stem
+
+
+def test_a_transition_has_a_test_file(lua: Path) -> None:
+    assert (ROOT / "tests" / "functions" / f"test_{lua.stem}.py").exists()
+
+
+def test_a_transition_has_a_method_of_its_name(lua: Path) -> None:
+    assert inspect.isfunction(getattr(Transitions, lua.stem, None))
+
+
+def test_a_transition_has_a_row_in_the_readme(lua: Path) -> None:
+    assert re.search(rf"^\|\s*`?{lua.stem}`?\s*\|", (ROOT / "streams" / "README.md").read_text(), re.MULTILINE)
+
+
+def joins_of_key_names(path: Path) -> Iterator[int]:
+    """The lines that write the namespace or join by colons: a key is `tr:{platform}:…`."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text), lineno=line) if id(node) not in docstrings:
+                if re.search(r"\btr:", text):
+                    yield line
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=":"), attr="join"), lineno=line):
+                yield line
+            case ast.BinOp(op=ast.Add(), right=ast.Constant(value=":"), lineno=line):
+                yield line
+            case ast.JoinedStr(values=parts, lineno=line):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+                if re.search(r"{}\w*:{}", text) and "://" not in text:
+                    yield line
+
+
+def test_only_keys_py_joins_the_names_of_keys() -> None:
+    joined = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in SOURCES
+        if path.suffix == ".py" and "tests" not in path.parts and path != ROOT / "streams" / "keys.py"
+        for line in joins_of_key_names(path)
+    ]
+    assert joined == []
+
+
+def own_names(package: ModuleType) -> Iterator[str]:
+    """The public names a package gathers from its modules or defines itself."""
+    for node in ast.parse(inspect.getsource(package)).body:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.split(".")[0] in PACKAGES:
+                yield from (alias.asname or alias.name for alias in names)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_exports_what_it_says_in_order(name: str) -> None:
+    package = importlib.import_module(name)
+    assert list(package.__all__) == sorted(name for name in own_names(package) if not name.startswith("_"))
+
+
+def test_every_file_name_says_something() -> None:
+    empty = {"utils", "helpers", "common", "types", "base"}
+    assert [path for path in SOURCES if path.stem in empty] == []
+
+
+def test_every_file_fits_in_the_head() -> None:
+    assert [path for path in SOURCES if len(path.read_text().splitlines()) > 400] == []
