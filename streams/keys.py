@@ -39,12 +39,13 @@ _WORD = re.compile(r"[A-Za-z0-9._-]{1,64}")
 class PlatformKeys:
     """The keys of one platform, each built once."""
 
-    __slots__ = ("_args", "_log", "_record", "by_name", "platform", "prefix")
+    __slots__ = ("_args", "_log", "_record", "by_name", "own", "platform", "prefix")
 
     def __init__(self, platform: str) -> None:
         self.platform = check_platform(platform)
         self.prefix = f"{NAMESPACE}:{{{platform}}}:"
         self.by_name = {name: self.prefix + name.replace("_", ":") for name in PLATFORM_KEYS}
+        self.own = tuple(self.by_name.values())  # in the order of PLATFORM_KEYS
         self._record, self._log, self._args = (f"{self.prefix}{word}:" for word in JOB_KEYS.values())
 
     def __getitem__(self, name: str) -> str:

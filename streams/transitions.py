@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from streams.connection import Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
-from streams.keys import PLATFORM_KEYS, PlatformKeys
+from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Lease, Look
 from streams.reading import to_claims, to_look
 
@@ -52,7 +52,7 @@ class Transitions:
         keys: list[str] = []
         args: list[Any] = []
         for platform, operations in sheets:
-            keys += [platform[name] for name in PLATFORM_KEYS]
+            keys += platform.own
             args.append(len(operations))
             for operation in operations:
                 keys += operation.keys

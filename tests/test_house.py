@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from streams.functions import SHARED
 from streams.transitions import Transitions
 
 ROOT = Path(__file__).parent.parent
@@ -17,7 +18,7 @@ PACKAGES = ("streams", "producers", "consumers", "gateway", "ops")
 SOURCES = sorted(
     path for room in (*PACKAGES, "tests") for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".lua", ".js"}
 )
-LUA = sorted(path for path in (ROOT / "streams" / "functions").glob("*.lua") if path.stem != "prelude")
+LUA = sorted(path for path in (ROOT / "streams" / "functions").glob("*.lua") if path.name not in SHARED)
 HEADER = re.compile(
     r"""--\ (?P<name>\w+):\ \S.*\n   # the first line: name and purpose
         (--\ KEYS\ \ \w+\ .*\n (--\ \ .*\n)*)?

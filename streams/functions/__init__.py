@@ -41,6 +41,8 @@ class Script(Struct, frozen=True):
     functions: dict[str, Function]
 
 
+SHARED = ("prelude.lua", "events.lua")  # lines the functions share; the second only for those that tell of events
+
 _HEADER = re.compile(r"((?:--.*\n)+)")
 _FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
 
@@ -71,19 +73,19 @@ def functions() -> dict[str, Function]:
     return {
         file.name.removesuffix(".lua"): parse(file.name.removesuffix(".lua"), file.read_text(encoding="utf-8"))
         for file in found
-        if file.name.endswith(".lua") and file.name != "prelude.lua"
+        if file.name.endswith(".lua") and file.name not in SHARED
     }
 
 
 def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
     """The script that can run these functions. Only what brings new work is refused when memory is full."""
     chosen = {name: (sources or functions())[name] for name in names}
-    prelude = (files(__name__) / "prelude.lua").read_text(encoding="utf-8")
+    tells = any("events" in function.keys for function in chosen.values())
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
         f"local {', '.join(PLATFORM_KEYS)}",
-        prelude,
+        *(_shared(name) for name in (SHARED if tells else SHARED[:1])),
         _binding(),
         "local function operation_of(name)",
         *(_definition(function) for function in chosen.values()),
@@ -92,6 +94,10 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     ]
     text = "\n".join(parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen)
+
+
+def _shared(name: str) -> str:
+    return (files(__name__) / name).read_text(encoding="utf-8")
 
 
 def _binding() -> str:

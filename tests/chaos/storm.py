@@ -20,7 +20,7 @@ from tests.support.processes import ConsumerProcess, Pace
 PACE = Pace(
     deadline=3.0, beat=0.3, reap=0.3, grace=0.3
 )  # a new heart and a lost beat fit into it, on a busy machine too
-SHORT, LONG = (0.1, 0.6), (1.2 * PACE.deadline, 2 * PACE.deadline)  # seconds; nothing in between could be judged
+SHORT, LONG = (0.1, 0.6), (1.2 * PACE.deadline, 1.6 * PACE.deadline)  # seconds; nothing in between could be judged
 
 SHOPS = ("kurly", "hwahae")
 PLATFORMS = (*SHOPS, "research")
@@ -75,7 +75,7 @@ class Storm:
                 for fault in self._deck(faults):
                     self.faults[fault.__name__] += 1
                     tasks.create_task(fault(self))
-                    await asyncio.sleep(self.dice.uniform(0.1, 0.7))
+                    await asyncio.sleep(self.dice.uniform(0.2, 1.2))
         finally:
             coming.cancel()
 
@@ -127,7 +127,7 @@ class Storm:
 
     async def freeze_a_worker(self) -> None:
         async with self._some_worker() as worker:
-            seconds = self._seconds(worker)
+            seconds = self._harm(worker)
             worker.consumer.freeze()
             await asyncio.sleep(seconds)
             worker.consumer.thaw()
@@ -146,14 +146,14 @@ class Storm:
 
     async def cut_a_link(self) -> None:
         async with self._some_worker() as worker:
-            seconds = self._seconds(worker)
+            seconds = self._harm(worker)
             worker.link.cut()
             await asyncio.sleep(seconds)
             await worker.link.heal()
 
     async def swallow_on_a_link(self) -> None:
         async with self._some_worker() as worker:
-            seconds = self._seconds(worker)
+            seconds = self._harm(worker)
             lost = self.dice.choice(({}, {"requests": False}, {"replies": False}))
             worker.link.swallow(**lost)
             await asyncio.sleep(seconds)
@@ -165,25 +165,28 @@ class Storm:
                 to=self.dice.choice((b"\r\nclaim\r\n", b"\r\ncomplete\r\n", b"\r\nreport\r\n", b"\r\nbeat\r\n"))
             )
 
-    def _seconds(self, worker: Worker) -> float:
-        """Clearly shorter than the deadline, unnoticed; or clearly longer, and whoever is hit may be taken for lost."""
-        if self.dice.random() < 0.5:
-            return self.dice.uniform(*SHORT)
-        self.harmed.add(worker.consumer.owner)
-        return self.dice.uniform(*LONG)
+    def _harm(self, worker: Worker) -> float:
+        """For how long: unnoticed, or so long that whoever is hit may be taken for lost."""
+        if (seconds := self._seconds()) > SHORT[1]:
+            self.harmed.add(worker.consumer.owner)
+        return seconds
+
+    def _seconds(self) -> float:
+        """Clearly shorter than the deadline or clearly longer."""
+        return self.dice.uniform(*self.dice.choice((SHORT, LONG)))
 
     # To what all share
 
     async def kill_the_store(self) -> None:
         async with self._store_busy:
             self._store.kill()
-            await asyncio.sleep(self.dice.uniform(0.1, 1.5 * PACE.deadline))
+            await asyncio.sleep(self._seconds())
             self._store.start()
 
     async def pause_the_store(self) -> None:
         async with self._store_busy:
             os.kill(self._store.pid, signal.SIGSTOP)
-            await asyncio.sleep(self.dice.uniform(0.1, 1.5 * PACE.deadline))
+            await asyncio.sleep(self._seconds())
             os.kill(self._store.pid, signal.SIGCONT)
 
     async def kill_a_gateway(self) -> None:

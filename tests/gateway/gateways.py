@@ -34,7 +34,9 @@ def environment(store_url: str | None, **more: str) -> dict[str, str]:
 class GatewayProcess:
     """`python -m gateway`, from its first answer to its end."""
 
-    def __init__(self, store_url: str, variables: Mapping[str, str] | None = None, *, fds: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, store_url: str, variables: Mapping[str, str] | None = None, *, fds: tuple[int, ...] = ()
+    ) -> None:
         self.port = free_port(0)
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment(store_url, PORT=str(self.port), **(variables or {}))

@@ -59,7 +59,9 @@ def head_of(raw: bytes) -> Head:
     return head
 
 
-GARBAGE = st.one_of(st.binary(max_size=40), st.sampled_from([b"", b"{}", b"null", b"[1]", b'{"id":"1-1"}', b"[" * 5000]))
+GARBAGE = st.one_of(
+    st.binary(max_size=40), st.sampled_from([b"", b"{}", b"null", b"[1]", b'{"id":"1-1"}', b"[" * 5000])
+)
 
 WILD = st.one_of(
     GARBAGE,

@@ -65,7 +65,9 @@ async def test_a_second_result_written_by_hand_is_not_the_result(
     http: httpx2.AsyncClient, desk: Desk, store: Store
 ) -> None:
     await desk.complete(await desk.start("a"), "first")
-    forged = b'{"id":"9-9","seq":9,"time":"","' + event_tail("research.a", 1, "completed", None, "bob", result="second")[1:]
+    forged = (
+        b'{"id":"9-9","seq":9,"time":"","' + event_tail("research.a", 1, "completed", None, "bob", result="second")[1:]
+    )
     await store.command("RPUSH", desk.keys.log("a"), forged)
     assert (await http.get("/api/jobs/research.a")).json()["data"]["result"] == "first"
 
@@ -100,9 +102,7 @@ async def test_a_job_that_runs_or_has_ended_is_not_cancelled(
         problem_of(answer, 409, "JOB_ENDED" if end else "JOB_RUNNING")
 
 
-async def test_running_tells_what_runs_and_what_waits(
-    http: httpx2.AsyncClient, desk_on: Callable[[str], Desk]
-) -> None:
+async def test_running_tells_what_runs_and_what_waits(http: httpx2.AsyncClient, desk_on: Callable[[str], Desk]) -> None:
     assert (await http.get("/api/v2/jobs/running")).json() == {
         "success": True,
         "data": {"running": [], "queued": {}, "summary": {"running_count": 0, "queued_count": 0}},

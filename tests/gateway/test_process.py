@@ -80,7 +80,9 @@ async def test_a_store_that_would_lose_jobs_is_refused_at_the_start(valkey_url: 
     assert "noeviction" in said[-1]
 
 
-async def test_a_term_signal_ends_streams_at_once_and_well(valkey_url: str, desk: Desk, gateways: tuple[str, str]) -> None:
+async def test_a_term_signal_ends_streams_at_once_and_well(
+    valkey_url: str, desk: Desk, gateways: tuple[str, str]
+) -> None:
     held = await desk.start("a")
     with GatewayProcess(valkey_url) as process:
         async with EventSource(process.url, "research.a") as source, source.open() as reading:

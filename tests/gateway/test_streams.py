@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from gateway.live import Live
 from streams.connection import Store
 from streams.messages import event_tail
 from tests.gateway.event_source import EventSource, Message
@@ -147,13 +148,26 @@ async def test_an_id_that_is_not_of_this_history_resets_the_client(
             assert told(messages)[1:8] == END[:7]
 
 
-async def test_the_id_of_another_job_resets_the_client(
-    http: httpx2.AsyncClient, gateway: str, desk: Desk
-) -> None:
+async def test_the_id_of_another_job_resets_the_client(http: httpx2.AsyncClient, gateway: str, desk: Desk) -> None:
     await desk.submit("a", "b")  # in the same millisecond
     other = (await http.get("/research/history/research.b")).json()[0]["id"]
     async with EventSource(gateway, "research.a") as source, source.open(other) as reading:
         assert told(await reading.take(2)) == ["reset", "queued"]
+
+
+async def test_an_id_that_another_gateway_told_first_is_no_reason_for_a_reset(
+    gateway: str, desk: Desk, store: Store
+) -> None:
+    held = await desk.start("a")
+    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+        await reading.take(2)
+        # In the log, but not yet in the feed of this gateway, which holds the job's channel already.
+        await store.command("RPUSH", desk.keys.log("a"), forged(3, 1, "progress", 1))
+        await store.command("HSET", desk.keys.record("a"), "seq", 3, "reported", 1)
+        async with EventSource(gateway, "research.a") as other, other.open("3-1700000000000000") as resumed:
+            await desk.report(held, 2)
+            assert told(await resumed.take(1)) == ["progress 1 2"]
+        assert told(await reading.take(2)) == ["progress 1 1", "progress 1 2"]
 
 
 async def test_an_empty_last_id_is_none(gateway: str, desk: Desk) -> None:
@@ -318,15 +332,12 @@ async def test_a_client_that_does_not_read_is_cut_off_and_resumes(valkey_url: st
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             link.connect((address.hostname, address.port))
             link.sendall(b"GET /research/stream/research.a HTTP/1.1\r\nHost: x\r\n\r\n")
-            await asyncio.sleep(1.5)  # several pulses without reading a byte
-            received = 0
-            link.settimeout(5)
-            try:
-                while part := link.recv(1 << 20):
-                    received += len(part)
-            except ConnectionResetError:
-                pass
-        assert received < 10_000_000, "it was cut, not served"
+            live: Live = server.app.state.live
+            async with asyncio.timeout(5):
+                while not live.count:
+                    await asyncio.sleep(0.01)
+                while live.count:  # not a byte is read, and yet the gateway gets rid of it
+                    await asyncio.sleep(0.01)
         async with EventSource(server.url, "research.a") as source, source.open() as reading:
             assert len(await reading.take(102)) == 102, "a client that reads gets all of it"
 

@@ -55,20 +55,30 @@ async def test_a_job_is_accepted_with_its_links(http: httpx2.AsyncClient, desk: 
 
 
 async def test_the_same_request_twice_is_one_job(http: httpx2.AsyncClient, store: Store, desk: Desk) -> None:
-    first = await http.post("/api/jobs", content=b'{"platform":"research","kind":"own","id":"k","args":{"a":1,"b":2}}',
-                            headers={"Content-Type": "application/json"})
+    first = await http.post(
+        "/api/jobs",
+        content=b'{"platform":"research","kind":"own","id":"k","args":{"a":1,"b":2}}',
+        headers={"Content-Type": "application/json"},
+    )
     assert "idempotency-replayed" not in first.headers
     async with untouched(store):
-        again = await http.post("/api/jobs", content=b'{"args":{"b":2,"a":1},"id":"k","kind":"own","platform":"research"}',
-                                headers={"Content-Type": "application/json"})
+        again = await http.post(
+            "/api/jobs",
+            content=b'{"args":{"b":2,"a":1},"id":"k","kind":"own","platform":"research"}',
+            headers={"Content-Type": "application/json"},
+        )
     assert again.status_code == first.status_code == 202
     assert again.json() == first.json()
     assert again.headers["idempotency-replayed"] == "true"
     (held,) = await desk.claim()
-    later = await http.post("/api/jobs", json={"platform": "research", "kind": "own", "id": "k", "args": {"a": 1, "b": 2}})
+    later = await http.post(
+        "/api/jobs", json={"platform": "research", "kind": "own", "id": "k", "args": {"a": 1, "b": 2}}
+    )
     assert later.json()["status"] == "active"
     await desk.complete(held)
-    later = await http.post("/api/jobs", json={"platform": "research", "kind": "own", "id": "k", "args": {"a": 1, "b": 2}})
+    later = await http.post(
+        "/api/jobs", json={"platform": "research", "kind": "own", "id": "k", "args": {"a": 1, "b": 2}}
+    )
     assert (later.status_code, later.json()["status"]) == (202, "completed")
 
 
@@ -83,7 +93,9 @@ async def test_the_same_id_with_another_body_is_a_conflict(http: httpx2.AsyncCli
         problem_of(await http.post("/research/start", json={"query": "x", "jobId": "k"}), 409, "OTHER_BODY")
 
 
-async def test_many_at_the_same_moment_are_one_job(http: httpx2.AsyncClient, gateways: tuple[str, str], desk: Desk) -> None:
+async def test_many_at_the_same_moment_are_one_job(
+    http: httpx2.AsyncClient, gateways: tuple[str, str], desk: Desk
+) -> None:
     async with httpx2.AsyncClient(base_url=gateways[1]) as other:
         body = {"query": "tides", "jobId": "one"}
         answers = await asyncio.gather(*(each.post("/research/start", json=body) for each in [http, other] * 10))

@@ -139,11 +139,11 @@ async def test_history_and_follow_show_what_every_client_sees(deployment: Deploy
     await deployment.gateway()
     job = await deployment.submit("research", steps=3, seconds=0.2)
     follower = begin("follow", job, "--json", REDIS_URL=deployment.url)
-    await deployment.ended(job)
     platform, key = split_id(job)
-    forged = b'{"id":"9-1","seq":9,"time":"2026-01-01T00:00:00.000Z",' + event_tail(job, 1, "progress", 3, "zombie")
+    await deployment.reached(job, 1)
+    forged = b'{"id":"9-1","seq":9,"time":"2026-01-01T00:00:00.000Z",' + event_tail(job, 1, "progress", 1, "zombie")
     await deployment.store.command("RPUSH", PlatformKeys(platform).log(key), forged)
-
+    await deployment.ended(job)
     reply = await deployment.http.get(f"{deployment.gateways[0].url}/research/history/{job}")
     followed, _ = follower.communicate(timeout=20)
     assert follower.returncode == 0

@@ -88,7 +88,7 @@ class Deployment:
             except StoreError:  # in a storm the store may be away just now
                 return False
 
-        await eventually("the consumer beats", beats)
+        await eventually("the consumer beats", beats, seconds=60.0)
 
     async def gateway(self, *, again: GatewayProcess | None = None) -> GatewayProcess:
         """A gateway that answers; or again one, at the address where it was. Histories are read through the first."""

@@ -97,7 +97,7 @@ class Link:
 
     async def _until_closed(self, pump: Coroutine[Any, Any, None], wire: Wire) -> None:
         try:
-            with suppress(OSError):
+            with suppress(OSError, RuntimeError):  # uvloop raises the latter on a connection that is gone
                 await pump
         finally:
             wire.close()

@@ -1,4 +1,4 @@
-"""The prelude: what the transitions stand on, where it can be asked by itself."""
+"""What the transitions stand on, where it can be asked by itself."""
 
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -18,11 +18,12 @@ DAYS = [
 
 
 async def test_the_time_of_an_event_is_right_on_every_day(store: Store) -> None:
-    prelude = (files("streams.functions") / "prelude.lua").read_text(encoding="utf-8")
+    events = (files("streams.functions") / "events.lua").read_text(encoding="utf-8")
     clock, given = "local clock = call('TIME')", "local clock = { ARGV[1], ARGV[2] }"
-    assert clock in prelude
-    script = prelude.replace(clock, given).partition("local prefix,")[0] + "return stamp()"
+    assert clock in events
+    script = events.replace(clock, given).partition("local FEED_BYTES")[0] + "return stamp()"
     for day in DAYS:
         seconds = int((day - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
         stamp = await store.command("EVAL", script, 0, seconds, day.microsecond)
-        assert stamp.decode() == day.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = day.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert stamp.decode() == f',"time":"{time}",'

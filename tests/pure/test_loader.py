@@ -1,0 +1,74 @@
+"""The loader: a Lua file's header is its signature, and a script is made of such files alone."""
+
+import hashlib
+import re
+
+import msgspec
+import pytest
+
+from streams.functions import build, functions, parse
+from streams.keys import JOB_KEYS, PLATFORM_KEYS
+from streams.transitions import ACTING, SETTLING, TENDING
+
+GOOD = """-- greet: say hello.
+-- KEYS  record  hash  whom
+--       leases  hash  of whom
+-- ARGV  name   who
+--       times  how often
+-- Returns  ok | lost
+return 'ok'
+"""
+
+
+def test_a_header_is_read_as_a_signature() -> None:
+    greet = parse("greet", GOOD)
+    assert (greet.name, greet.summary) == ("greet", "say hello.")
+    assert (greet.keys, greet.job_keys, greet.args) == (("record", "leases"), ("record",), ("name", "times"))
+    assert (greet.returns, greet.body) == ("ok | lost", "return 'ok'\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["return 1\n", GOOD.replace("greet", "hello"), GOOD.replace("-- Returns  ok | lost\n", "")]
+)
+def test_a_file_that_does_not_follow_the_form_says_so(text: str) -> None:
+    with pytest.raises(ValueError, match=r"greet\.lua does not"):
+        parse("greet", text)
+
+
+@pytest.mark.parametrize("name", functions())
+def test_a_transition_names_only_keys_that_exist(name: str) -> None:
+    assert set(functions()[name].keys) <= {*PLATFORM_KEYS, *JOB_KEYS}
+
+
+@pytest.mark.parametrize("name", functions())
+def test_a_transition_uses_every_argument_it_names(name: str) -> None:
+    function = functions()[name]
+    assert [arg for arg in function.args if not re.search(rf"\b{arg}\b", function.body)] == []
+
+
+def test_every_transition_belongs_to_a_script() -> None:
+    assert {"submit", *SETTLING, *TENDING, *ACTING} == functions().keys()
+
+
+def test_a_script_is_known_by_the_digest_of_its_text() -> None:
+    script = build(SETTLING)
+    assert script.sha == hashlib.sha1(script.text.encode()).hexdigest()
+    assert tuple(script.functions) == SETTLING
+    assert build(SETTLING) == script
+
+
+def test_only_what_brings_work_is_refused_when_memory_is_full() -> None:
+    assert build(("submit",), brings_work=True).text.startswith("#!lua\n")
+    assert build(SETTLING).text.startswith("#!lua flags=allow-oom\n")
+
+
+def test_a_script_can_be_built_from_other_sources() -> None:
+    changed = msgspec.structs.replace(functions()["observe"], body="return {}\n")
+    script = build(("observe",), sources={"observe": changed})
+    assert script.functions["observe"].body == "return {}\n"
+    assert script.sha != build(("observe",)).sha
+
+
+def test_a_script_of_an_unknown_function_is_not_built() -> None:
+    with pytest.raises(KeyError, match="nothing"):
+        build(("nothing",))

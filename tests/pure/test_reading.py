@@ -1,0 +1,73 @@
+"""reading: raw replies become what they mean, without asking the store anything."""
+
+import pytest
+
+from streams.keys import PlatformKeys
+from streams.messages import Claim, Hint, Lease, Look, decode_event
+from streams.reading import iso, queued_event, to_claims, to_hints, to_lease, to_look, to_record
+from streams.states import State, Status
+
+KEYS = PlatformKeys("kurly")
+WAITING = [b"state", b"waiting", b"kind", b"scan", b"band", b"low", b"entry", b"1763000000123-4", b"fingerprint", b"f"]
+
+
+def test_a_record_is_read_with_its_times_and_numbers() -> None:
+    record = to_record(KEYS, "a", [*WAITING, b"attempt", b"2", b"seq", b"9", b"progress", b"33.5", b"owner", b"ann"])
+    assert record is not None
+    assert (record.state, record.band, record.accepted_ms) == (State.WAITING, "low", 1763000000123)
+    assert (record.attempt, record.seq, record.progress, record.owner) == (2, 9, 33.5, "ann")
+
+
+def test_a_record_has_what_a_job_has_before_its_first_start() -> None:
+    record = to_record(KEYS, "a", [*WAITING, b"progress", b""])
+    assert record is not None
+    assert (record.seq, record.attempt, record.crashes, record.progress, record.started_ms) == (1, 0, 0, None, None)
+
+
+def test_a_field_of_a_later_version_is_left_out() -> None:
+    assert to_record(KEYS, "a", [*WAITING, b"future", b"1"]) == to_record(KEYS, "a", WAITING)
+
+
+def test_no_fields_are_no_job() -> None:
+    assert to_record(KEYS, "a", []) is None
+
+
+def test_the_first_event_of_a_job_is_made_of_its_record() -> None:
+    record = to_record(KEYS, "a", WAITING)
+    assert record is not None
+    event = decode_event(queued_event(record))
+    assert (event.seq, event.status, event.jobId, event.attempt) == (1, Status.QUEUED, "kurly.a", None)
+    assert event.id.startswith("1-1763000000123")
+    assert event.time == "2025-11-13T02:13:20.123Z"
+
+
+def test_claims_are_read_behind_the_bells_id() -> None:
+    flat = [b"", b"n1", b"a", b"1", b"scan", b"{}", b"n2", b"b", b"3", b"drill", b"[]"]
+    assert to_claims(flat) == [Claim("n1", "a", 1, "scan", b"{}"), Claim("n2", "b", 3, "drill", b"[]")]
+    assert to_claims([b"1-0"]) == []
+
+
+def test_a_look_is_read() -> None:
+    lease = Lease("n1", "a", "normal", "5-0", "ann", 2.5)
+    assert to_lease("n1", "a normal 5-0 ann 2500") == lease
+    assert to_look([[b"ann", b"7"], [b"n1", b"a normal 5-0 ann 2500"]]) == Look({"ann": "7"}, (lease,))
+
+
+def test_hints_are_read_and_what_somebody_else_wrote_is_left_out() -> None:
+    entries = [
+        [b"1-0", [b"a 2", b"{}", b"b 3", b""]],
+        [b"2-0", [b"nonsense", b"x", b"c \xff", b"x", b"d 4", b"{}"]],
+    ]
+    assert to_hints(entries) == [Hint("a", 2, b"{}"), Hint("b", 3, None), Hint("d", 4, b"{}")]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1763000000123, "2025-11-13T02:13:20.123Z"),
+        (1835395200999, "2028-02-29T00:00:00.999Z"),
+    ],
+)
+def test_times_are_written_to_the_millisecond(ms: int, text: str) -> None:
+    assert iso(ms) == text

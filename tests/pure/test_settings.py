@@ -1,0 +1,83 @@
+"""settings: read once from the environment; a wrong one names itself."""
+
+from pathlib import Path
+
+import pytest
+
+from streams.errors import BadConfiguration
+from streams.settings import Environment, StreamsSettings
+
+
+def read(**variables: str) -> StreamsSettings:
+    return StreamsSettings.read(Environment(variables))
+
+
+def test_without_settings_nobody_said_where_the_store_is() -> None:
+    assert read().url is None
+
+
+@pytest.mark.parametrize("url", ["redis://h:6379/0", "rediss://:secret@h", "unix:///run/redis.sock"])
+def test_the_stores_url_is_taken_as_it_is(url: str) -> None:
+    assert read(REDIS_URL=url, REDIS_HOST="other").url == url
+
+
+def test_host_and_port_make_a_url() -> None:
+    assert read(REDIS_HOST="store").url == "redis://store:6379"
+    assert read(REDIS_HOST="store", REDIS_PORT="7000").url == "redis://store:7000"
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "x", "-1", "1.5", "²"])
+def test_a_wrong_port_names_itself(port: str) -> None:
+    with pytest.raises(BadConfiguration, match="REDIS_PORT"):
+        read(REDIS_HOST="store", REDIS_PORT=port)
+
+
+def test_a_wrong_scheme_is_named_without_the_password() -> None:
+    with pytest.raises(BadConfiguration, match="REDIS_URL begins with 'http'") as error:
+        read(REDIS_URL="http://:hidden@h")
+    assert "hidden" not in str(error.value)
+
+
+def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("redis://from-file\n")
+    assert read(REDIS_URL_FILE=str(tmp_path / "url")).url == "redis://from-file"
+    with pytest.raises(BadConfiguration, match="REDIS_URL_FILE: cannot read"):
+        read(REDIS_URL_FILE=str(tmp_path / "missing"))
+
+
+def test_platforms_are_added_by_name() -> None:
+    assert {"coupang", "naver", "kurly"} <= set(read(TAILRACE_PLATFORMS=" coupang, ,naver,").platforms)
+    with pytest.raises(BadConfiguration, match="Coupang"):
+        read(TAILRACE_PLATFORMS="Coupang")
+
+
+def test_platforms_and_policies_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "tailrace.toml"
+    file.write_text("[platforms.kurly]\noverall = 2\n[platforms.naver]\nper_process = 3\n")
+    platforms = read(TAILRACE_CONFIG=str(file)).platforms
+    assert (platforms["kurly"].overall, platforms["naver"].per_process) == (2, 3)
+    file.write_text("[platforms\n")
+    with pytest.raises(BadConfiguration, match="is not TOML"):
+        read(TAILRACE_CONFIG=str(file))
+    with pytest.raises(BadConfiguration, match="TAILRACE_CONFIG: cannot read"):
+        read(TAILRACE_CONFIG=str(tmp_path / "missing"))
+
+
+def test_words_are_trimmed_and_empty_ones_dropped() -> None:
+    assert Environment({"W": " a , ,b,"}).words("W") == ("a", "b")
+    assert Environment({"W": " "}).words("W") == Environment({}).words("W") == ()
+
+
+def test_numbers_have_defaults_and_limits() -> None:
+    env = Environment({"N": "2.5", "EMPTY": " "})
+    assert env.number("N", 1.0) == 2.5
+    assert env.number("EMPTY", 1.0) == 1.0
+    for text in ("x", "-1", "nan", "inf"):
+        with pytest.raises(BadConfiguration, match="N is"):
+            Environment({"N": text}).number("N", 1.0)
+
+
+def test_a_choice_is_one_of_its_words() -> None:
+    assert Environment({"C": "JSON"}).choice("C", "auto", ("auto", "json")) == "json"
+    with pytest.raises(BadConfiguration, match="C is 'xml'; it must be one of auto, json"):
+        Environment({"C": "xml"}).choice("C", "auto", ("auto", "json"))
