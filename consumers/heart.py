@@ -7,7 +7,6 @@ JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its 
 
 import os
 import signal
-import sys
 import time
 
 import anyio
@@ -184,4 +183,4 @@ async def main(instructions: Instructions) -> None:
 
 if __name__ == "__main__":
     anyio.run(main, listen())
-    sys.exit(0)
+    os._exit(0)  # nothing is left to tidy up, and the consumer waits for us

@@ -37,11 +37,12 @@ class Feed:
                     # What happened before this moment is in the logs, what comes after it is in the feed.
                     self._live.doubt()
                     await self._listen(store, {name: newest for name, (_, newest) in ends.items()})
-            except AWAY as error:
+            except Exception as error:  # above all an absent store; but nothing may end the feed of everybody
                 if not pause_seconds:
-                    log.warning("store_is_away", reason=str(error))
+                    log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
+                self._live.doubt()  # the logs may be there even if the feed is not
 
     async def _listen(self, store: Store, cursors: dict[str, str]) -> None:
         while self._live.watched.is_set():

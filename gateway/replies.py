@@ -4,14 +4,19 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import anyio
 from msgspec import UNSET, Struct, UnsetType, json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from streams.errors import BadConfiguration, JobNotFound, NoStore, OtherBody, StoreFull, WrongField
 
 encode = json.Encoder().encode
+
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 32 * 1024 * 1024
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -86,7 +91,31 @@ async def on_known(_: Request, error: Exception) -> Response:
 
 async def on_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return problem(error.status, error.code, error.detail, error.headers)
+    answer = problem(error.status, error.code, error.detail, error.headers)
+    return Interruption(answer) if error.status == 413 else answer
+
+
+class Interruption(Response):
+    """An answer to a client that is still sending.
+
+    To close at once would reset the connection, and the client might never read why. So the answer goes out, what
+    still comes in is thrown away for a little while, and then the connection closes.
+    """
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__(answer.body, answer.status_code, answer.headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with anyio.move_on_after(LINGER_SECONDS):
+            thrown_away = 0
+            while thrown_away < LINGER_BYTES:
+                message = await receive()
+                if not message.get("more_body"):
+                    break
+                thrown_away += len(message["body"])
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def on_http(request: Request, error: Exception) -> Response:

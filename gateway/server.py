@@ -4,11 +4,13 @@ import asyncio
 import socket
 from types import FrameType
 
+import h11
 import structlog
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from gateway.replies import problem
 from gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -20,6 +22,18 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}  # every request of it gets a copy
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP at all is a problem too, as long as no answer is under way."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = problem(400, "MALFORMED", msg, {"Connection": "close"})
+            for event in (
+                h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request"),
+                h11.Data(data=bytes(answer.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
 class Server(uvicorn.Server):

@@ -90,6 +90,17 @@ COMMANDS = {
         "say whether the store is fit and every job has a way forward",
         (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
     ),
+    "bench": Command(
+        "measure how fast it is here, beside what this store can do at all",
+        (
+            argument("--quick", action="store_true", help="in a few seconds, less exactly"),
+            argument("--only", metavar="A,B,…", help="these measures (default: all)"),
+            argument(
+                "--data", metavar="DIR", type=Path, help="where the own store writes (default: a temporary folder)"
+            ),
+            JSON,
+        ),
+    ),
     "test": Command("run the tests; pytest's own options may follow", takes_rest=True),
     "check": Command("check format, lint, types and imports"),
 }

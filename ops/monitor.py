@@ -10,12 +10,14 @@ import msgspec
 from msgspec import Struct
 
 from streams.functions import functions
+from streams.keys import JOB_KEYS
 
 SAYING = frozenset({"report", "complete", "fail"})  # the transitions by which an attempt says something
 
 _LINE = re.compile(rb"\+([0-9.]+) \[\d+ (\S+)[^\]]*\] (.*)", re.DOTALL)
 _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
+_LOG = re.compile(rf":{JOB_KEYS['log']}:([^:]+)$".encode())
 _CONTROL = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
 
 
@@ -71,8 +73,8 @@ class Monitor:
     def _hear(self, at: float, client: bytes, words: Sequence[bytes]) -> None:
         command = words[0].lower()
         if client == b"lua":
-            if command == b"rpush":
-                self._written(at, words[1], words[2])
+            if command == b"rpush" and (log := _LOG.search(words[1])):
+                self._written(at, log[1].decode(), words[2])
             return
         # Another command: what the script before it did not write by now was refused.
         for _, write in self._open:
@@ -82,14 +84,13 @@ class Monitor:
             keys = int(words[2])
             self._open = list(asked(at, words[3 + keys :]))
 
-    def _written(self, at: float, log: bytes, event: bytes) -> None:
+    def _written(self, at: float, job: str, event: bytes) -> None:
         for index, (tail, write) in enumerate(self._open):
             if event.endswith(tail):
                 write.accepted = True
                 self._add(write)
                 del self._open[index]
                 return
-        job = log.rpartition(b":")[2].decode()
         self._add(to_write(at, job, event, accepted=True))  # the store's own: started, superseded
 
     def _add(self, write: Write) -> None:

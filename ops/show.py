@@ -23,9 +23,16 @@ def run(options: argparse.Namespace) -> int:
     out = console()
     width = max(map(len, facts))
     for name, value in facts.items():
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        out.print(Text.assemble((f"{name:{width}}  ", "dim"), plain(text)))
+        for number, line in enumerate(lines(name, value)):
+            out.print(Text.assemble((f"{'' if number else name:{width}}  ", "dim"), plain(line)))
     return 0
+
+
+def lines(name: str, value: Any) -> list[str]:
+    """A fact for people: an error as Python shows it, everything else in one line."""
+    if name == "error" and isinstance(value, dict):
+        return [f"{value.get('type')}: {value.get('message')}", *str(value.get("traceback") or "").splitlines()]
+    return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
 
 
 async def read(options: argparse.Namespace) -> dict[str, Any]:

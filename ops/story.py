@@ -12,7 +12,7 @@ from streams.connection import Store
 from streams.errors import NoStore
 from streams.keys import PlatformKeys, split_id
 from streams.messages import Record
-from streams.reading import read_feed, read_job, to_hints
+from streams.reading import read_feed, read_feed_ends, read_job, to_hints
 
 WAIT_SECONDS = 2.0  # then the log is read without a hint, should one have been trimmed away
 AWAY_SECONDS = 0.5
@@ -32,7 +32,7 @@ async def follow_story(store: Store, job_id: str) -> AsyncIterator[bytes]:
     fold = Fold(job_id)
     read = 0  # events read so far, `queued` included
     # Read before the log: whatever is written after that read is a hint we shall get.
-    cursor = await newest(store, keys["events"])
+    cursor = (await read_feed_ends(store, [keys["events"]]))[keys["events"]][1]
     away = False
     async with store.blocking(WAIT_SECONDS) as ears:
         while True:
@@ -54,11 +54,6 @@ async def follow_story(store: Store, job_id: str) -> AsyncIterator[bytes]:
                     say(f"{error}; waiting for it")
                 away = True
                 await anyio.sleep(AWAY_SECONDS)
-
-
-async def newest(store: Store, feed: str) -> str:
-    last = await store.command("XREVRANGE", feed, "+", "-", "COUNT", 1)
-    return last[0][0].decode() if last else "0-0"
 
 
 async def hinted(ears: Store, feed: str, key: str, cursor: str) -> str:

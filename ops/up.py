@@ -3,6 +3,7 @@
 import argparse
 import http.client
 import json
+import os
 import shlex
 import socket
 from collections.abc import Iterator
@@ -25,8 +26,10 @@ from streams.errors import BadConfiguration, TailraceError
 from streams.policies import Platforms
 from streams.settings import Environment
 
+FIRST = "research"  # the platform of the example that newcomers are shown: it is served first
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
 STORE_LOOK_SECONDS = 0.2
+START_SECONDS = 0.6  # what a consumer and its heart take of one processor until they are at work
 
 
 def run(options: argparse.Namespace) -> int:
@@ -116,8 +119,10 @@ class Up:
         self._grace_seconds = grace_seconds
         self._gateway = Supervised(family, "gateway", role("gateway"), HOST=self._host, PORT=str(self._port))
         self._consumers = [
-            Supervised(family, f"consumer-{lane}", role("consumers", *members)) for lane, members in lanes.items()
+            Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]))
+            for lane in sorted(lanes, key=lambda lane: lane != FIRST)
         ]
+        self._begun: list[Supervised] = []
 
     async def run(self) -> None:
         shutdown = Shutdown()
@@ -127,10 +132,9 @@ class Up:
                     if self._own_store:
                         tasks.start_soon(keep_store, self._own_store)
                     tasks.start_soon(self._gateway.keep)
-                    begun = anyio.Event()
-                    tasks.start_soon(self._begin, tasks, begun)
+                    tasks.start_soon(self._begin, tasks, shutdown)
                     await shutdown.drain.wait()
-                    await self._end(shutdown, self._consumers if begun.is_set() else [])
+                    await self._end(shutdown)
                     tasks.cancel_scope.cancel()
         except* BadConfiguration as refusals:  # one wrong setting may stop all consumers: one sentence will do
             raise refusals.exceptions[0] from None
@@ -138,19 +142,29 @@ class Up:
             for child in (self._gateway, *self._consumers):
                 child.kill()
 
-    async def _begin(self, tasks: TaskGroup, begun: anyio.Event) -> None:
-        """Say that we are ready when the gateway is. The consumers come after it: it shall not wait for a processor."""
+    async def _begin(self, tasks: TaskGroup, shutdown: Shutdown) -> None:
+        """Start the first consumer beside the gateway, say that we are ready when that is, and start the others.
+
+        One after the other: all at once they would keep the processors from each other, and none would serve for long.
+        """
+        first, *others = self._consumers
+        self._begin_one(tasks, first)
         await wait_until_ready(self._host, self._port)
         self._greet()
-        begun.set()
-        for consumer in self._consumers:
-            tasks.start_soon(consumer.keep)
+        for consumer in others:
+            if shutdown.drain.is_set():
+                return
+            self._begin_one(tasks, consumer)
+            await anyio.sleep(START_SECONDS / (os.cpu_count() or 1))
 
-    async def _end(self, shutdown: Shutdown, consumers: list[Supervised]) -> None:
-        if consumers:
-            grace = f"{self._grace_seconds:g} s"
-            say(f"stopping: running jobs may take up to {grace} to finish; Ctrl-C again hands them back at once")
-        await end(consumers, self._grace_seconds + SETTLE_SECONDS, shutdown)
+    def _begin_one(self, tasks: TaskGroup, consumer: Supervised) -> None:
+        self._begun.append(consumer)
+        tasks.start_soon(consumer.keep)
+
+    async def _end(self, shutdown: Shutdown) -> None:
+        grace = f"{self._grace_seconds:g} s"
+        say(f"stopping: running jobs may take up to {grace} to finish; Ctrl-C again hands them back at once")
+        await end(self._begun, self._grace_seconds + SETTLE_SECONDS, shutdown)
         await end([self._gateway], SETTLE_SECONDS, shutdown)
 
     def _greet(self) -> None:
@@ -170,7 +184,7 @@ stop       Ctrl-C""",
 
 def example(platforms: list[str]) -> tuple[str, str, str]:
     """A first job that somebody here will do: path and body for curl, and the same as a command."""
-    if "research" in platforms:
+    if FIRST in platforms:
         query = json.dumps({"query": "why do rivers meander"})
         return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"
     body = json.dumps({"platform": platforms[0], "kind": "drill", "args": {"steps": 5, "seconds": 1}})

@@ -13,7 +13,7 @@ from ops.finding import Finding, wrong
 from streams.connection import Command, Store
 from streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
 from streams.messages import Lease, Record
-from streams.reading import pairs, to_lease, to_record
+from streams.reading import entry_order, pairs, to_lease, to_record
 from streams.states import State
 
 PAGE = 500
@@ -62,7 +62,7 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
     answers = await store.commands(commands)
     for record, place in zip(live, range(0, len(answers), 4), strict=True):
         entry, pending, score, lease = answers[place : place + 4]
-        handed_out = record.band in delivered and number(record.entry) <= delivered[record.band]
+        handed_out = record.band in delivered and entry_order(record.entry) <= delivered[record.band]
         why = obstacle(
             record.state,
             in_line=bool(entry),
@@ -137,13 +137,8 @@ async def last_delivered(store: Store, keys: PlatformKeys) -> dict[str, tuple[in
         for flat in groups:
             group = dict(zip(flat[::2], flat[1::2], strict=True))
             if group[b"name"] == GROUP.encode():
-                delivered[band] = number(group[b"last-delivered-id"].decode())
+                delivered[band] = entry_order(group[b"last-delivered-id"].decode())
     return delivered
-
-
-def number(entry: str) -> tuple[int, int]:
-    milliseconds, _, count = entry.partition("-")
-    return int(milliseconds), int(count or 0)
 
 
 async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:

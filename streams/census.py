@@ -1,5 +1,6 @@
 """What is there now: how many jobs wait and which ones run, straight from the store."""
 
+import asyncio
 from collections.abc import Iterable
 
 from msgspec import Struct, json
@@ -8,6 +9,7 @@ from streams.connection import Command, Store
 from streams.keys import BANDS, PlatformKeys
 from streams.messages import Record
 from streams.reading import pairs, read_args, read_jobs, to_lease
+from streams.states import State
 
 
 class Running(Struct, frozen=True):
@@ -43,13 +45,14 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
         wanted += [(keys, lease.key, 1 << 31) for lease in leases]
         if (count := sum(lengths) - len(leases)) > 0:
             waiting[keys.platform] = count
-    running = []
-    for (keys, _, _), found in zip(wanted, await read_jobs(store, wanted), strict=True):
-        if found and found[0].started_ms is not None:
-            record = found[0]
-            elapsed = max(0.0, (now_ms - found[0].started_ms) / 1000)
-            running.append(Running(record, workflow_of(record, await read_args(store, keys, record)), elapsed))
-    return Census(tuple(running), waiting)
+    # A job may have ended since its lease was seen.
+    records = [found[0] for found in await read_jobs(store, wanted) if found and found[0].state is State.RUNNING]
+    all_args = await asyncio.gather(*(read_args(store, PlatformKeys(r.platform), r) for r in records))
+    running = tuple(
+        Running(record, workflow_of(record, args), max(0.0, (now_ms - (record.started_ms or now_ms)) / 1000))
+        for record, args in zip(records, all_args, strict=True)
+    )
+    return Census(running, waiting)
 
 
 def workflow_of(record: Record, args: bytes | None) -> str:

@@ -68,7 +68,7 @@ def to_hints(entries: Iterable[Sequence[Any]]) -> list[Hint]:
     for _, fields in entries:
         for name, event in zip(fields[::2], fields[1::2], strict=True):
             key, _, seq = name.decode(errors="replace").partition(" ")
-            if seq.isdigit():
+            if seq.isascii() and seq.isdigit() and len(seq) < 16:  # whatever somebody may have written there
                 hints.append(Hint(key, int(seq), event or None))
     return hints
 

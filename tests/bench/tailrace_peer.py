@@ -14,15 +14,15 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, sys.argv[sys.argv.index("--runner") + 1])
 
-import common  # type: ignore[import-not-found]  # noqa: E402
+import common  # type: ignore[import-not-found]
 
-from consumers import Attempt, Handlers  # noqa: E402
-from consumers.consumer import Consumer  # noqa: E402
-from consumers.settings import ConsumerSettings  # noqa: E402
-from consumers.shutdown import Shutdown  # noqa: E402
-from producers import Producer, Submission  # noqa: E402
-from streams import Platforms, Policy, Store, Transitions  # noqa: E402
-from streams.settings import Environment  # noqa: E402
+from consumers import Attempt, Handlers
+from consumers.consumer import Consumer
+from consumers.settings import ConsumerSettings
+from consumers.shutdown import Shutdown
+from producers import Producer, Submission
+from streams import Platforms, Policy, Store, Transitions
+from streams.settings import Environment
 
 PLATFORM = "bench"
 CONCURRENCY = common.CONC or 128

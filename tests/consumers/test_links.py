@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from streams.connection import Store
+from streams.errors import NoStore
 from streams.keys import PlatformKeys
 from streams.states import Status
 from tests.support.builders import tell
@@ -133,6 +135,23 @@ async def test_a_call_whose_answer_was_lost_is_repeated_without_effect(deploymen
             assert await deployment.raw_log(job) == history[1:]
         assert link.dropped.is_set()
     await eventually("nothing is left", lambda: nothing_is_left(deployment))
+
+
+async def test_somebody_who_answers_and_hangs_up_is_no_store() -> None:
+    """A proxy without its server does that, at any moment of the greeting: each a little later than the one before."""
+    turns = iter(range(50))
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(next(turns)):
+            await asyncio.sleep(0)
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for _ in range(50):
+            async with Store(url) as store:
+                with pytest.raises(NoStore):
+                    await store.command("PING")
 
 
 async def nothing_is_left(deployment: Deployment) -> bool:

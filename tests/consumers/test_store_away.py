@@ -10,6 +10,8 @@ from ops.store import OwnStore
 from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually
+from tests.support.faults import Link
+from tests.support.server import WRITTEN_FIRST
 
 AWAY_SECONDS = 3 * PACE.deadline
 STEPS = 10  # a second of work
@@ -31,7 +33,7 @@ async def test_jobs_outlive_a_store_that_is_away_for_three_deadlines(tmp_path: P
 
 
 async def outlive(folder: Path, fault: Callable[[OwnStore], Callable[[], object]]) -> None:
-    with OwnStore(folder) as store:
+    with OwnStore(folder, extra_args=WRITTEN_FIRST) as store:
         async with Deployment(store.url, folder) as deployment:
             await deployment.consumers(2, "research", "kurly")
             jobs = [
@@ -56,15 +58,17 @@ async def outlive(folder: Path, fault: Callable[[OwnStore], Callable[[], object]
 
 
 async def test_a_consumer_waits_for_its_store_and_serves_when_it_comes(tmp_path: Path) -> None:
+    """One finds nobody at the address; to the other somebody answers and hangs up."""
     store = OwnStore(tmp_path / "store")
-    async with Deployment(store.url, tmp_path) as deployment:
-        consumer = deployment.start_consumer("kurly")
+    async with Deployment(store.url, tmp_path) as deployment, Link(store.url) as link:
+        consumers = [deployment.start_consumer("kurly"), deployment.start_consumer("kurly", url=link.url)]
 
-        async def waits() -> bool:
-            return bool(consumer.said("store_away"))
+        async def wait() -> bool:
+            return all(consumer.said("store_away") for consumer in consumers)
 
-        await eventually("the consumer says that it waits", waits)
+        await eventually("both say that they wait", wait)
         with store:
-            await deployment.beating(consumer)
+            for consumer in consumers:
+                await deployment.beating(consumer)
             job = await deployment.submit("kurly", steps=1, seconds=0.01)
             assert (await deployment.ended(job))[-1].status == "completed"

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.bodies import BODY_BYTES, DEPTH
 from streams.connection import Store
-from tests.support.builders import untouched
+from tests.support.builders import Desk, untouched
 
 JSON = {"Content-Type": "application/json"}
 
@@ -221,8 +221,26 @@ async def test_a_body_without_end_is_refused_before_it_ends(gateway: str, store:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
         assert head.startswith(b"HTTP/1.1 413 ")
         assert b"connection: close" in head.lower()
-        await asyncio.wait_for(reader.read(), 5)  # the gateway hangs up; it does not read the rest
-    writer.close()
+        try:
+            for _ in range(10_000):  # a little more is thrown away; then the gateway hangs up
+                writer.write(part)
+                await asyncio.wait_for(writer.drain(), 5)
+            pytest.fail("the gateway went on reading")
+        except ConnectionError:
+            writer.close()
+
+
+async def test_a_client_that_sends_all_before_it_reads_still_learns_why(gateway: str) -> None:
+    address = urlsplit(gateway)
+    for _ in range(10):
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        size = 5 * BODY_BYTES
+        writer.write(b"POST /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
+        for _ in range(size // 65536):
+            writer.write(b"x" * 65536)
+            await writer.drain()
+        assert b'"TOO_LARGE"' in await asyncio.wait_for(reader.read(), 5)
+        writer.close()
 
 
 async def test_a_body_announced_too_large_is_refused_unread(gateway: str) -> None:
@@ -265,3 +283,35 @@ async def test_unknown_paths_and_methods_are_problems_too(http: httpx2.AsyncClie
     problem_of(answer, 405, "METHOD_NOT_ALLOWED")
     assert answer.headers["allow"] == "POST"
     problem_of(await http.post("/research/history/research.a"), 405, "METHOD_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nLast-Event-ID: " + b"1" * 20_000,  # and no end
+        b"POST /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nrubbish\r\n",
+    ],
+)
+async def test_what_is_no_http_is_a_problem_too(gateway: str, request_: bytes) -> None:
+    address = urlsplit(gateway)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(request_)
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in answer
+    writer.close()
+
+
+async def test_rubbish_sent_into_an_open_stream_ends_it(gateway: str, desk: Desk) -> None:
+    await desk.submit("a")
+    address = urlsplit(gateway)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b"GET /research/stream/research.a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await asyncio.wait_for(reader.readuntil(b"queued"), 5)
+    writer.write(b"rubbish\r\n\r\n")
+    await asyncio.wait_for(reader.read(), 5)
+    writer.close()

@@ -20,6 +20,7 @@ OWNERS = ("ann", "bob", "cid")
 CHANGES = frozenset({"accepted", "shown", "ok", "reclaimed", "failed", "buried"})  # every other word refuses
 
 WEIGHTS = {
+    "look": 2,  # the first is what a shortened play is filled with: it matters least
     "submit": 4,
     "submit_again": 1,
     "submit_another_body": 1,
@@ -29,15 +30,15 @@ WEIGHTS = {
     "claim_again": 2,
     "report": 4,
     "report_again": 2,
-    "complete": 1,
+    "complete": 2,
     "complete_and_claim_the_next": 2,
     "fail": 1,
     "release": 2,
     "beat": 3,
     "beat_without_memory": 1,
-    "look": 2,
     "reclaim": 4,
-    "reclaim_after_an_old_look": 2,
+    "reclaim_after_an_old_look": 1,
+    "reclaim_just_too_late": 2,
     "bury": 1,
     "destroy_the_groups": 1,
     "forget_the_scripts": 1,
@@ -82,7 +83,7 @@ class Machine(RuleBasedStateMachine):
         self.ends: dict[str, bytes] = {}  # the last event of each ended job
 
     def _side(self, platform: str, overall: int) -> Side:
-        desk = Desk(self.play, platform, overall=overall)
+        desk = Desk(self.play, platform, overall=overall, max_crashes=2)
         return Side(desk, ModelPlatform(overall, desk.max_crashes))
 
     @initialize()
@@ -247,9 +248,16 @@ class Machine(RuleBasedStateMachine):
             self._reclaim(held, held.side.model.counter(held.owner))
 
     def reclaim_after_an_old_look(self, chance: Chance) -> None:
-        """By an observer whose last look is a while ago: the owner may have beaten since."""
+        """By an observer whose last look is a while ago."""
         if held := self._recent_attempt(chance):
             self._reclaim(held, self.seen.get((held.side.desk.keys.platform, held.owner), ""))
+
+    def reclaim_just_too_late(self, chance: Chance) -> None:
+        """By an observer who looked just before the owner's beat."""
+        if held := self._recent_attempt(chance):
+            counter = held.side.model.counter(held.owner)
+            self._beat(held.side, held.owner, [held.claim.nonce])
+            self._reclaim(held, counter)
 
     def _reclaim(self, held: Held, counter: str) -> None:
         (desk, model), claim, owner = held

@@ -14,7 +14,7 @@ from tests.model.play import Play, Show
 
 HUNT = settings(
     max_examples=200,
-    stateful_step_count=50,
+    stateful_step_count=30,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # one example of the breach is enough, it need not be the shortest

@@ -8,9 +8,12 @@ import pytest
 import redis
 
 from ops.__main__ import main
+from ops.store import OwnStore
+from streams.connection import Store
 from streams.keys import PlatformKeys, split_id
 from streams.messages import event_tail
 from tests.ops.commands import begin, check_running_jobs, tailrace
+from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 from tests.support.processes import OURS
 
@@ -152,6 +155,23 @@ async def test_history_and_follow_show_what_every_client_sees(deployment: Deploy
     table = tailrace("history", job, REDIS_URL=deployment.url).stdout.splitlines()
     assert len(table) == 1 + len(reply.json())
     assert "zombie" not in "".join(table)
+
+
+async def test_follow_outlives_a_store_that_goes_away(tmp_path: Path) -> None:
+    with OwnStore(tmp_path / "store") as server:
+        async with Store(server.url) as store:
+            held = await Desk(store, "research").start("a")
+        follower = begin("follow", "research.a", "--json", REDIS_URL=server.url)
+        assert follower.stdout
+        statuses = [json.loads(follower.stdout.readline())["status"] for _ in range(2)]
+        server.kill()
+        server.start()
+        async with Store(server.url) as store:
+            await Desk(store, "research").complete(held)
+        rest, _ = follower.communicate(timeout=20)
+        statuses += [json.loads(line)["status"] for line in rest.splitlines()]
+    assert statuses == ["queued", "started", "completed"]
+    assert follower.returncode == 0
 
 
 async def test_what_a_handler_says_cannot_steer_the_terminal(deployment: Deployment) -> None:

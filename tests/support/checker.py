@@ -59,9 +59,13 @@ def overlaps(histories: Histories) -> list[str]:
 
 
 def jumped_the_line(histories: Histories) -> list[str]:
-    """Jobs that first started before one that was accepted earlier; `histories` is in the order of acceptance."""
-    firsts = [(next(runs(history)).began, job_id) for job_id, history in histories.items()]
-    return [f"{later[1]} started before {earlier[1]}" for earlier, later in pairwise(firsts) if later < earlier]
+    """Jobs of a platform that runs one at a time that first started before an earlier one had its end: who comes back
+    after a loss goes before all newer ones. `histories` is in the order of acceptance."""
+    return [
+        f"{later[0].jobId} started before {earlier[0].jobId} had ended"
+        for earlier, later in pairwise(histories.values())
+        if next(runs(later)).began < micros(earlier[-1])
+    ]
 
 
 def takeovers(histories: Histories) -> list[Event]:

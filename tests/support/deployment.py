@@ -40,11 +40,15 @@ class Deployment:
         self.accepted: list[str] = []  # the ledger: every job that was accepted, in order
         self.gateways: list[GatewayProcess] = []
         self._processes: list[Process] = []
+        self._clients: list[asyncio.Task[list[Event]]] = []
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
         for process in self._processes:
             process.kill_group()
         await self.http.aclose()
@@ -196,6 +200,8 @@ class Deployment:
                 names |= {row[row.index(b"name") + 1].decode() for row in rows}
         return names
 
-    def follow(self, gateway: GatewayProcess, job_id: str) -> "asyncio.Task[list[Event]]":
+    def follow(self, gateway: GatewayProcess, job_id: str) -> asyncio.Task[list[Event]]:
         """Gather what a client of this gateway sees until the job's end."""
-        return asyncio.get_running_loop().create_task(Follower(self.http, gateway.url, job_id).run())
+        client = asyncio.get_running_loop().create_task(Follower(self.http, gateway.url, job_id).run())
+        self._clients.append(client)
+        return client

@@ -14,6 +14,10 @@ def find_redis() -> Path | None:
     return Path(found) if found else None
 
 
+# Nothing is answered that is not in the file. With `everysec` a server that is killed while it syncs may lose what it
+# has just answered: that would be its loss, not ours, and a test could not tell the two apart.
+WRITTEN_FIRST = ("--appendfsync", "always")
+
 SERVERS: dict[str, Callable[[], Path | None]] = {"valkey": bundled_server, "redis": find_redis}
 
 

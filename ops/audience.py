@@ -1,0 +1,135 @@
+"""Many live clients of one job, in this process: they count what reaches them and how late it comes."""
+
+import asyncio
+import re
+import time
+from types import TracebackType
+from typing import Self
+
+from streams.errors import TailraceError
+
+FRAME = b"\nid: "
+END = b"\nevent: end\n"
+_WRITTEN = re.compile(rb"\nid: \d+-(\d+)\n")  # an event's id ends with the store's time when it was written, in µs
+
+
+class Audience:
+    """`async with Audience(…):` everybody is there and has heard that the job waits; from here on it counts."""
+
+    def __init__(self, address: tuple[str, int], job_id: str, clients: int, ahead_seconds: float) -> None:
+        """`ahead_seconds`: how far the store's clock is ahead of our monotonic one."""
+        self._address = address
+        self._request = f"GET /research/stream/{job_id} HTTP/1.1\r\nHost: {address[0]}\r\n\r\n".encode()
+        self._clients = clients
+        self._ahead_seconds = ahead_seconds
+        self._listeners: list[Listener] = []
+        self._all_here = asyncio.Event()
+        self._all_told = asyncio.Event()
+        self._here = self._told = 0
+        self._trouble = ""
+        self._start_to_count()
+
+    def _start_to_count(self) -> None:
+        self.deliveries = 0
+        self.delays: list[float] = []  # seconds; of what came in one piece, the oldest event's
+        self.first = self.last = 0.0  # when something came
+
+    @property
+    def seconds(self) -> float:
+        """From the first delivery to the last."""
+        return max(self.last - self.first, 0.001)
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        try:
+            for _ in range(self._clients):
+                _, listener = await loop.create_connection(lambda: Listener(self, self._request), *self._address)
+                self._listeners.append(listener)
+            await self._wait(self._all_here)
+        except BaseException:
+            self._leave()
+            raise
+        self._start_to_count()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    async def to_the_end(self) -> None:
+        """Wait until every client was told that the job has ended."""
+        await self._wait(self._all_told)
+
+    async def _wait(self, event: asyncio.Event) -> None:
+        await event.wait()
+        if self._trouble:
+            raise TailraceError(f"a live client: {self._trouble}")
+
+    def _leave(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def came(self) -> None:
+        self._here += 1
+        if self._here == self._clients:
+            self._all_here.set()
+
+    def heard(self, data: bytes, events: int) -> None:
+        now = time.monotonic()
+        self.first = self.first or now
+        self.last = now
+        self.deliveries += events
+        if written := _WRITTEN.search(data):
+            self.delays.append(now + self._ahead_seconds - int(written[1]) / 1e6)
+
+    def was_told(self) -> None:
+        self._told += 1
+        if self._told == self._clients:
+            self._all_told.set()
+
+    def lost(self, trouble: str) -> None:
+        self._trouble = trouble
+        self._all_here.set()
+        self._all_told.set()
+
+
+class Listener(asyncio.Protocol):
+    """One client: as little work as possible, because all of them share a processor with what is measured."""
+
+    def __init__(self, audience: Audience, request: bytes) -> None:
+        self._audience = audience
+        self._request = request
+        self._transport: asyncio.Transport | None = None
+        self._rest = b""  # the end of the last piece: what we look for may be cut in two
+        self._here = self._told = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._rest and not data.startswith(b"HTTP/1.1 200 "):
+            self._audience.lost(f"the gateway answered {data[:40]!r}")
+            return
+        whole = self._rest + data
+        events = whole.count(FRAME) - self._rest.count(FRAME)
+        self._rest = whole[-len(END) :]
+        if events:
+            self._audience.heard(whole, events)
+            if not self._here:
+                self._here = True
+                self._audience.came()
+        if END in whole and not self._told:
+            self._told = True
+            self._audience.was_told()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._told:
+            self._audience.lost(f"the gateway closed the stream{f': {error}' if error else ''}")
+
+    def close(self) -> None:
+        self._told = True
+        if self._transport:
+            self._transport.abort()
