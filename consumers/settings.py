@@ -46,7 +46,7 @@ class ConsumerSettings(Struct, frozen=True):
         env = environment or Environment()
         beat = env.number("TAILRACE_BEAT_SECONDS", 2.0, least=0.05)
         deadline = env.number("TAILRACE_DEADLINE_SECONDS", 10.0, least=0.15)
-        if deadline < 3 * beat:
+        if round(deadline - 3 * beat, 9) < 0:
             raise BadConfiguration(
                 f"TAILRACE_DEADLINE_SECONDS is {deadline:g} and TAILRACE_BEAT_SECONDS is {beat:g}; "
                 "the deadline must be at least three beats"

@@ -11,6 +11,9 @@
 -- Returns  ok | again | lost
 local job, refusal = fence(record, nonce, 'waiting', 'attempt')
 if not job then
+  if match(call('HGET', leases, nonce) or '', '^%S+') == key then -- without its running attempt it only takes up room
+    drop(nonce)
+  end
   return refusal
 end
 back_in_line(record, key, job, job.extra, owner, 'released')

@@ -102,3 +102,10 @@ async def test_a_job_is_released_after_the_server_forgot_the_script(desk: Desk) 
     held = await desk.start()
     await forget_scripts(desk.store)
     assert await desk.release(held) == "ok"
+
+
+async def test_a_lease_whose_job_is_gone_is_given_up(shop: Desk) -> None:
+    held = await shop.start()
+    await shop.store.command("DEL", shop.keys.record(held.key))
+    assert await shop.release(held) == "lost"
+    assert (await shop.look()).leases == ()
