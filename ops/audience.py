@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from streams.errors import TailraceError
 
@@ -46,6 +46,9 @@ class Audience:
                 _, listener = await loop.create_connection(lambda: Listener(self, self._request), *self._address)
                 self._listeners.append(listener)
             await self._wait(self._all_here)
+        except OSError as error:
+            self._leave()
+            raise TailraceError(f"live client {len(self._listeners) + 1} cannot connect: {error.strerror}") from None
         except BaseException:
             self._leave()
             raise
@@ -105,9 +108,8 @@ class Listener(asyncio.Protocol):
         self._here = self._told = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._request)
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         if not self._rest and not data.startswith(b"HTTP/1.1 200 "):

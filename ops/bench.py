@@ -3,7 +3,7 @@
 import argparse
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -18,8 +18,10 @@ from ops.measures import MEASURES, QUICK, Bench, Extent
 from ops.terminal import console, row, say, table
 from ops.workbench import Workbench
 from streams.connection import Store, check_fitness
-from streams.errors import WrongField
+from streams.errors import TailraceError, WrongField
 from streams.settings import StreamsSettings
+
+LIMIT_SECONDS = 60.0  # for one measure; each takes a few
 
 Tell = Callable[[str], None]
 
@@ -70,10 +72,21 @@ async def take(
             bench = Bench(workbench, store, extent)
             for name in measures:
                 tell(name)
-                figures += await MEASURES[name].take(bench, workbench.keys[name])
+                figures += await within_limit(name, MEASURES[name].take(bench, workbench.keys[name]))
             finished = True
             tasks.cancel_scope.cancel()
     return (facts, compare(figures)) if finished else None
+
+
+async def within_limit(name: str, measure: Awaitable[list[Figure]]) -> list[Figure]:
+    try:
+        with anyio.fail_after(LIMIT_SECONDS):
+            return await measure
+    except TimeoutError:
+        left_out = ",".join(other for other in MEASURES if other != name)
+        raise TailraceError(
+            f"{name} was not done in {LIMIT_SECONDS:g} s; take the others with --only {left_out}"
+        ) from None
 
 
 async def look(store: Store, *, own: bool) -> dict[str, Any]:

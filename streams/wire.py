@@ -64,6 +64,7 @@ class Wire(asyncio.Protocol):
             for answer, _ in self._due:
                 if not answer.done():
                     answer.set_exception(NoStore(why))
+                    answer.exception()  # whoever waits hears it; nobody is told of those that no one waits for
             self._due.clear()
 
     def data_received(self, data: bytes) -> None:

@@ -65,6 +65,9 @@ local function open(band, entry, fields)
   taken = taken + 1
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'seq', seq,
     'reported', 0, 'started_ms', now_ms)
+  if attempt > 1 then -- how far another attempt was says nothing of this one
+    call('HDEL', record, 'progress')
+  end
   granted[#granted + 1] = nonce
   granted[#granted + 1] = key .. ' ' .. band .. ' ' .. entry .. ' ' .. owner .. ' ' .. deadline_ms
   hand_over(nonce, key, attempt, job[5], fields)

@@ -27,11 +27,12 @@ end
 
 local FEED_BYTES = 4096 -- a larger event is a pointer in the feed
 
--- Appends an event to a job's history and to the live feed. `tail` is the rest of the event's JSON.
+-- Appends an event to a job's history and to the live feed. `tail` is the rest of the event's JSON. The id ends in the
+-- microsecond and in the event's number within this call, so that no two jobs ever share one.
 local function emit(key, seq, tail)
-  local event = '{"id":"' .. seq .. '-' .. now_us .. '","seq":' .. seq .. (stamped or stamp()) .. tail
-  call('RPUSH', prefix .. 'log:' .. key, event)
   local length = #feed
+  local event = '{"id":"' .. seq .. '-' .. now_us .. length / 2 .. '","seq":' .. seq .. (stamped or stamp()) .. tail
+  call('RPUSH', prefix .. 'log:' .. key, event)
   feed[length + 1] = key .. ' ' .. seq
   feed[length + 2] = #event <= FEED_BYTES and event or ''
 end

@@ -244,3 +244,19 @@ async def test_a_job_with_a_spoilt_key_holds_up_no_other(desk: Desk, spoil: str)
     assert keys_of(claims) == ["a", "c"]
     assert len((await desk.look()).leases) == 2
     assert [await desk.complete(held) for held in claims] == ["ok", "ok"]
+
+
+async def test_jobs_claimed_in_one_call_share_no_event_id(desk: Desk) -> None:
+    await desk.submit(*(f"job-{number}" for number in range(20)))
+    claims = await desk.claim("ann", 20)
+    ids = {(await desk.history(held.key))[-1].id for held in claims}
+    assert len(ids) == 20
+
+
+async def test_a_new_attempt_begins_without_the_progress_of_the_old_one(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1, progress=40)
+    assert (await desk.record("a")).progress == 40
+    await desk.release(held)
+    await desk.claim()
+    assert (await desk.record("a")).progress is None
