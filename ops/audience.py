@@ -10,18 +10,16 @@ from streams.errors import TailraceError
 
 FRAME = b"\nid: "
 END = b"\nevent: end\n"
-_WRITTEN = re.compile(rb"\nid: \d+-(\d+)\n")  # an event's id ends with the store's time when it was written, in µs
+_REPORTED = re.compile(rb'"data":(\d+)[,}]')  # when the handler reported it, in ns of the machine's monotonic clock
 
 
 class Audience:
     """`async with Audience(…):` everybody is there and has heard that the job waits; from here on it counts."""
 
-    def __init__(self, address: tuple[str, int], job_id: str, clients: int, ahead_seconds: float) -> None:
-        """`ahead_seconds`: how far the store's clock is ahead of our monotonic one."""
+    def __init__(self, address: tuple[str, int], job_id: str, clients: int) -> None:
         self._address = address
         self._request = f"GET /research/stream/{job_id} HTTP/1.1\r\nHost: {address[0]}\r\n\r\n".encode()
         self._clients = clients
-        self._ahead_seconds = ahead_seconds
         self._listeners: list[Listener] = []
         self._all_here = asyncio.Event()
         self._all_told = asyncio.Event()
@@ -31,13 +29,13 @@ class Audience:
 
     def _start_to_count(self) -> None:
         self.deliveries = 0
-        self.delays: list[float] = []  # seconds; of what came in one piece, the oldest event's
-        self.first = self.last = 0.0  # when something came
+        self.delays_ms: list[float] = []  # of what came in one piece, the oldest event's
+        self.first = self.last = 0  # when something came, in ns
 
     @property
     def seconds(self) -> float:
         """From the first delivery to the last."""
-        return max(self.last - self.first, 0.001)
+        return max(self.last - self.first, 1) / 1e9
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -79,12 +77,12 @@ class Audience:
             self._all_here.set()
 
     def heard(self, data: bytes, events: int) -> None:
-        now = time.monotonic()
+        now = time.monotonic_ns()
         self.first = self.first or now
         self.last = now
         self.deliveries += events
-        if written := _WRITTEN.search(data):
-            self.delays.append(now + self._ahead_seconds - int(written[1]) / 1e6)
+        if reported := _REPORTED.search(data):
+            self.delays_ms.append((now - int(reported[1])) / 1e6)
 
     def was_told(self) -> None:
         self._told += 1

@@ -50,9 +50,14 @@ async def hold(attempt: Attempt[dict[str, Any]]) -> int:
 
 @handles("broadcast")
 async def broadcast(attempt: Attempt[Broadcast]) -> None:
+    """Each report says when it was made."""
     todo = attempt.args
+
+    async def report(step: int) -> None:
+        await attempt.progress(step, data=time.monotonic_ns())
+
     for number in range(todo.rounds):
         async with anyio.create_task_group() as reports:
             for step in range(todo.together):
-                reports.start_soon(attempt.progress, number * todo.together + step)
+                reports.start_soon(report, number * todo.together + step)
         await anyio.sleep(todo.pause_seconds)

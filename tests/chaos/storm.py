@@ -69,29 +69,28 @@ class Storm:
 
     async def rage(self, faults: int) -> None:
         """Let jobs come in until all faults are over."""
-        coming = asyncio.get_running_loop().create_task(self._submit())
-        try:
+        async with asyncio.TaskGroup() as both:
+            coming = both.create_task(self._submit(Random(self.dice.random())))
             async with asyncio.TaskGroup() as tasks:
                 for fault in self._deck(faults):
                     self.faults[fault.__name__] += 1
                     tasks.create_task(fault(self))
                     await asyncio.sleep(self.dice.uniform(0.2, 1.2))
-        finally:
             coming.cancel()
 
-    async def _submit(self) -> None:
+    async def _submit(self, dice: Random) -> None:
         """One job after the other, each insisted on until the store has taken it."""
         number = 0
         while True:
             number += 1
-            platform = self.dice.choice(PLATFORMS)
+            platform = dice.choice(PLATFORMS)
             longest = 4 if platform in SHOPS else 12  # a shop does one at a time, and no line should grow for ever
-            args = {"steps": self.dice.randint(1, longest), "seconds": self.dice.uniform(0.01, longest / 40)}
-            blocks = {"block": "sleep"} if self.dice.random() < 0.1 else {}
+            args = {"steps": dice.randint(1, longest), "seconds": dice.uniform(0.01, longest / 40)}
+            blocks = {"block": "sleep"} if dice.random() < 0.1 else {}
             job_id = await self._insist(Submission(platform, "drill", {**args, **blocks}, id=f"job-{number}"))
-            if self.dice.random() < 0.2:
-                self.clients[job_id] = self.deployment.follow(self.dice.choice(self.deployment.gateways), job_id)
-            await asyncio.sleep(self.dice.uniform(0.02, 0.15))
+            if dice.random() < 0.2:
+                self.clients[job_id] = self.deployment.follow(dice.choice(self.deployment.gateways), job_id)
+            await asyncio.sleep(dice.uniform(0.02, 0.15))
 
     async def _insist(self, submission: Submission) -> str:
         while True:

@@ -26,7 +26,7 @@ async def test_a_frozen_worker_that_comes_back_is_mute_and_works_again(
         await deployment.gateway()
     async with asyncio.TaskGroup() as races:
         for platform in LANES:
-            races.create_task(race_on(deployment, dice, platform, rounds))
+            races.create_task(race_on(deployment, Random(dice.random()), platform, rounds))
 
 
 async def race_on(deployment: Deployment, dice: Random, platform: str, rounds: int) -> None:

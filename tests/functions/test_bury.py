@@ -18,9 +18,10 @@ async def test_a_consumer_that_holds_nothing_is_forgotten(desk: Desk) -> None:
     await desk.claim("bob", slots=4)
     await desk.beat("ann")
     await desk.beat("bob")
+    assert await consumers(desk, "urgent") == ["ann"]
     assert await desk.transitions.bury(desk.keys, "ann", "1") == "buried"
     assert (await desk.look()).beats == {"bob": "1"}
-    assert {name for band in ("normal", "low") for name in await consumers(desk, band)} == {"bob"}
+    assert [await consumers(desk, band) for band in BANDS] == [[], [], ["bob"], ["bob"]]
 
 
 async def test_a_consumer_that_beat_since_is_not_forgotten(desk: Desk) -> None:

@@ -234,6 +234,13 @@ async def test_an_entry_whose_job_nobody_knows_is_cleared_away(desk: Desk) -> No
     assert [entry for entry, _ in await desk.pending()] == await desk.line() == [(await desk.record("b")).entry]
 
 
+async def test_a_name_at_the_front_whose_job_nobody_knows_is_passed_over(desk: Desk) -> None:
+    await desk.submit("a")
+    await desk.store.command("ZADD", desk.keys["front"], 1, "unknown")
+    assert keys_of(await desk.claim(slots=2)) == ["a"]
+    assert await desk.front() == []
+
+
 @pytest.mark.parametrize("spoil", ["record", "log"])
 async def test_a_job_with_a_spoilt_key_holds_up_no_other(desk: Desk, spoil: str) -> None:
     await desk.submit("a", "b", "c")

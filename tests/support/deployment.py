@@ -50,7 +50,7 @@ class Deployment:
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
         for process in self._processes:
-            process.kill_group()
+            process.close()
         await self.http.aclose()
         await self.store.aclose()
 

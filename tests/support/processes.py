@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 from msgspec import Struct
 
+from streams import lifeline
+
 ROOT = Path(__file__).resolve().parents[2]
 
 OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT")
@@ -44,16 +46,20 @@ class Process:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         self.log = log
+        # Nobody writes to it: it closes when the test run ends, however it ends, and the program ends with it.
+        held, self._lifeline = os.pipe()
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *command],
                 cwd=ROOT,
-                env={**inherited, "LOG_FORMAT": "json", **environment},
+                env={**inherited, "LOG_FORMAT": "json", lifeline.VARIABLE: str(held), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
-                start_new_session=True,
+                pass_fds=[held],
+                process_group=0,
             )
+        os.close(held)
 
     @property
     def pid(self) -> int:
@@ -80,6 +86,11 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+
+    def close(self) -> None:
+        """End whatever is left of it."""
+        self.kill_group()
+        os.close(self._lifeline)
 
     def interrupt(self) -> None:
         """SIGTERM to the process alone, as a supervisor does."""

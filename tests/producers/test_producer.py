@@ -1,0 +1,100 @@
+"""The producer: what is right is accepted once, what is wrong is refused and leaves nothing behind."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from producers import Producer, Submission, Submitted
+from streams.connection import Store
+from streams.errors import OtherBody, WrongField
+from streams.keys import PlatformKeys
+from streams.policies import Platforms
+from streams.reading import read_args, read_record
+from streams.states import State
+from streams.transitions import Transitions
+from tests.support.builders import untouched
+
+
+@pytest.fixture
+async def store(valkey_url: str) -> AsyncIterator[Store]:
+    async with Store(valkey_url) as store:
+        yield store
+
+
+@pytest.fixture
+def producer(store: Store) -> Producer:
+    return Producer(Transitions(store), Platforms())
+
+
+async def test_a_job_is_accepted_with_its_args(store: Store, producer: Producer) -> None:
+    submitted = await producer.submit(Submission("kurly", "drill", {"steps": 2}, id="a", priority="high"))
+    assert submitted == Submitted("kurly.a", State.WAITING, replayed=False)
+    keys = PlatformKeys("kurly")
+    record = await read_record(store, keys, "a")
+    assert (record.kind, record.band) == ("drill", "high")
+    assert await read_args(store, keys, record) == b'{"steps":2}'
+
+
+async def test_a_job_without_an_id_gets_a_new_one_each_time(producer: Producer) -> None:
+    ids = {(await producer.submit(Submission("kurly", "drill"))).job_id for _ in range(3)}
+    assert len(ids) == 3
+    assert all(job_id.startswith("kurly.") for job_id in ids)
+
+
+async def test_the_same_request_again_is_the_same_job_however_it_was_written(producer: Producer) -> None:
+    first = Submission("kurly", "scan", {"workflow_id": "w", "params": {"a": 1, "b": 2}}, id="a")
+    again = Submission("kurly", "scan", {"params": {"b": 2, "a": 1}, "workflow_id": "w"}, id="a")
+    assert not (await producer.submit(first)).replayed
+    assert await producer.submit(again) == Submitted("kurly.a", State.WAITING, replayed=True)
+
+
+async def test_another_body_under_the_same_id_is_refused(store: Store, producer: Producer) -> None:
+    await producer.submit(Submission("kurly", "drill", id="a"))
+    async with untouched(store):
+        with pytest.raises(OtherBody, match=r"kurly\.a"):
+            await producer.submit(Submission("kurly", "drill", {"steps": 1}, id="a"))
+
+
+@pytest.mark.parametrize(
+    ("submission", "field"),
+    [
+        (Submission("amazon", "drill"), "platform"),
+        (Submission("../x", "drill"), "platform"),
+        (Submission("kurly", "no spaces"), "kind"),
+        (Submission("kurly", "drill", id="a.b"), "id"),
+        (Submission("kurly", "drill", priority="first"), "priority"),
+        (Submission("kurly", "drill", {"steps": -1}), "args.steps"),
+        (Submission("kurly", "my-own", []), "args"),
+    ],
+)
+async def test_a_wrong_submission_names_its_field_and_makes_no_key(
+    store: Store, producer: Producer, submission: Submission, field: str
+) -> None:
+    with pytest.raises(WrongField) as refusal:
+        await producer.submit(submission)
+    assert refusal.value.field == field
+    assert await store.command("DBSIZE") == 0
+
+
+async def test_many_are_answered_in_the_order_given(producer: Producer) -> None:
+    submissions = [
+        Submission("research", "drill", id="a"),
+        Submission("kurly", "drill", id="a"),
+        Submission("nowhere", "drill"),
+        Submission("research", "drill", {"steps": 1}, id="a"),
+        Submission("research", "drill", id="a"),
+    ]
+    answers = await producer.submit_many(submissions)
+    assert answers[:2] == [Submitted(f"{name}.a", State.WAITING, False) for name in ("research", "kurly")]
+    assert isinstance(answers[2], WrongField)
+    assert isinstance(answers[3], OtherBody)
+    assert answers[4] == Submitted("research.a", State.WAITING, replayed=True)
+
+
+async def test_more_than_one_batch_is_accepted_in_order(store: Store, producer: Producer) -> None:
+    answers = await producer.submit_many([Submission("kurly", "drill", id=f"job-{n}") for n in range(1200)])
+    assert [answer.job_id for answer in answers if isinstance(answer, Submitted)] == [
+        f"kurly.job-{n}" for n in range(1200)
+    ]
+    entries = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
+    assert [fields[1].decode() for _, fields in entries] == [f"job-{n}" for n in range(1200)]

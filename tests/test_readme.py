@@ -1,0 +1,52 @@
+"""The README is true: its handler runs, its commands exist, its links lead somewhere."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from ops.__main__ import COMMANDS
+from ops.bootstrap import CHECKOUT
+from streams.keys import PlatformKeys
+from tests.ops.commands import environment, tailrace
+
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+HANDLER = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0]
+
+
+def test_the_handler_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valkey_url: str) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLER)
+    (line,) = re.findall(r"^    python3 -m ops (submit default greet .*)$", README, flags=re.MULTILINE)
+    consumer = subprocess.Popen(
+        [sys.executable, "-m", "consumers", "default"],
+        cwd=CHECKOUT,
+        env=environment(REDIS_URL=valkey_url, TAILRACE_HANDLERS=str(tmp_path / "handlers.py")),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        done = tailrace(*shlex.split(line), REDIS_URL=valkey_url)
+    finally:
+        consumer.terminate()
+        assert consumer.wait(20) == 0
+    assert done.returncode == 0, done.stderr
+    job_id, result = done.stdout.splitlines()
+    assert job_id.startswith(PlatformKeys("default").platform)
+    assert json.loads(result) == {"greeted": 2, "attempt": 1}
+
+
+def test_the_handler_has_about_fifteen_lines() -> None:
+    assert len(HANDLER.splitlines()) <= 15
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    named = set(re.findall(r"python3 -m ops (\w+)", README))
+    assert {"up", "test", "race", "submit", "consume"} <= named <= set(COMMANDS)
+
+
+def test_every_link_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        if "://" not in target:
+            assert (CHECKOUT / target).exists(), target
