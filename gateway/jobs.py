@@ -9,7 +9,7 @@ from starlette.responses import Response
 from gateway.bodies import Nothing, read_body
 from gateway.fold import visible
 from gateway.replies import Refusal, reply
-from streams.census import take_census
+from streams.census import describe, take_census
 from streams.connection import Store
 from streams.errors import JobNotFound, WrongField
 from streams.keys import PlatformKeys, split_id
@@ -83,19 +83,7 @@ class Jobs:
         return reply({"jobId": keys.id(key), "status": status_of(State.CANCELLED), "links": links_of(keys.id(key))})
 
     async def running(self, _: Request) -> Response:
-        census = await take_census(self._store, self._platforms)
-        running = [
-            {
-                "platform": job.record.platform,
-                "job_id": job.record.id,
-                "workflow_id": job.workflow_id,
-                "started_at": time_of(job.record.started_ms),
-                "elapsed_seconds": round(job.elapsed_seconds, 3),
-            }
-            for job in census.running
-        ]
-        summary = {"running_count": len(running), "queued_count": sum(census.waiting.values())}
-        return reply({"success": True, "data": {"running": running, "queued": census.waiting, "summary": summary}})
+        return reply(describe(await take_census(self._store, self._platforms)))
 
 
 def description(record: Record, end: End) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from consumers.shutdown import Shutdown
 from ops.figures import Figure, compare, written
 from ops.measures import MEASURES, QUICK, Bench, Extent
 from ops.terminal import console, row, say, table
+from ops.up import look_at
 from ops.workbench import Workbench
-from streams.connection import Store, check_fitness
+from streams.connection import Store
 from streams.errors import TailraceError, WrongField
 from streams.settings import StreamsSettings
 
@@ -29,7 +30,10 @@ Tell = Callable[[str], None]
 def run(options: argparse.Namespace) -> int:
     measures = chosen(options.only)
     extent = QUICK if options.quick else Extent()
-    with Workbench(StreamsSettings.read().url, options.data, list(MEASURES)) as workbench, telling(measures) as tell:
+    url = StreamsSettings.read().url
+    if url is not None:
+        anyio.run(look_at, url)  # one that is away or unfit stops us before anything is started
+    with Workbench(url, options.data, list(MEASURES)) as workbench, telling(measures) as tell:
         report = anyio.run(take, workbench, measures, extent, tell, backend_options={"use_uvloop": True})
     if report is None:
         raise KeyboardInterrupt
@@ -67,7 +71,6 @@ async def take(
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(stop)
-            await check_fitness(store)
             facts = await look(store, own=workbench.own_store)
             bench = Bench(workbench, store, extent)
             for name in measures:

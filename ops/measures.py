@@ -24,6 +24,7 @@ from streams.transitions import Transitions
 
 PAYLOAD = {"url": "https://shop.example/p/123456", "page": 1, "shop": "oliveyoung"}  # about 70 bytes as JSON
 PAGE = 1000  # jobs submitted, or read, in one call of ours
+ROUNDS = 10  # of what this process alone does; the best one counts
 WORK_SECONDS = 15.0  # the most a consumer is watched at work; what it has done by then is the figure
 WARM_UP = 10  # jobs before start latency is measured: the first ones also load scripts and open connections
 GAP_SECONDS = 0.02  # between events and between lone jobs: time enough to be idle again
@@ -117,8 +118,20 @@ class Bench:
         return float(decode_event(events[-1]).result / 1e9)
 
 
-async def repeat(call: Callable[[], Awaitable[object]], seconds: float, most: int = 1_000_000) -> tuple[int, float]:
-    """Call again and again; how often, and in how many seconds."""
+async def best(bench: Bench, *calls: Callable[[], Awaitable[object]], most: int = 1_000_000) -> list[tuple[int, float]]:
+    """Make each call again and again; how often, and in how many seconds, in its best round.
+
+    The calls take turns. The best round counts, because what slows a round down (the kernel moves us to another
+    processor, somebody else works) is not ours and not the store's.
+    """
+    rounds: list[list[tuple[int, float]]] = [[] for _ in calls]
+    for _ in range(ROUNDS):
+        for call, took in zip(calls, rounds, strict=True):
+            took.append(await repeat(call, bench.extent.seconds / ROUNDS, max(1, most // ROUNDS)))
+    return [max(took, key=lambda round: round[0] / round[1]) for took in rounds]
+
+
+async def repeat(call: Callable[[], Awaitable[object]], seconds: float, most: int) -> tuple[int, float]:
     began = now = time.monotonic()
     count = 0
     while count < most and now - began < seconds:
@@ -129,27 +142,27 @@ async def repeat(call: Callable[[], Awaitable[object]], seconds: float, most: in
 
 
 async def raw(bench: Bench, keys: PlatformKeys) -> list[Figure]:
-    store, seconds = bench.store, bench.extent.seconds
-    entries = [("XADD", keys.jobs("normal"), "*", "id", "raw", "args", "x" * 70)] * 100
-    await store.run(TRIVIAL, [], [])
-    pings = await repeat(lambda: store.command("PING"), seconds)
-    scripts = await repeat(lambda: store.run(TRIVIAL, [], []), seconds)
-    pages, took = await repeat(lambda: store.commands(entries), seconds, most=bench.extent.jobs // len(entries))
+    store = bench.store
+    entries = [("XADD", keys.jobs("normal"), "MAXLEN", "~", PAGE, "*", "id", "raw", "args", "x" * 70)] * 100
+    await store.run(TRIVIAL, [], [])  # from here on the server knows it
+    ping, script, (pages, seconds) = await best(
+        bench, lambda: store.command("PING"), lambda: store.run(TRIVIAL, [], []), lambda: store.commands(entries)
+    )
     return [
-        rate("raw.ping", "PING, one by one on one connection", "commands/s", *pings),
-        rate("raw.script", "a script that does nothing, one by one", "calls/s", *scripts),
-        rate("raw.xadd", f"XADD, {len(entries)} in a pipeline", "commands/s", pages * len(entries), took),
+        rate("raw.ping", "PING, one by one on one connection", "commands/s", *ping),
+        rate("raw.script", "a script that does nothing, one by one", "calls/s", *script),
+        rate("raw.xadd", f"XADD, {len(entries)} in a pipeline", "commands/s", pages * len(entries), seconds),
     ]
 
 
 async def submit(bench: Bench, keys: PlatformKeys) -> list[Figure]:
-    count, seconds = await repeat(lambda: bench.submit(keys, "noop", PAYLOAD), bench.extent.seconds, bench.extent.jobs)
+    ((count, seconds),) = await best(bench, lambda: bench.submit(keys, "noop", PAYLOAD), most=bench.extent.jobs)
     return [rate("submit", "submit, one by one", "jobs/s", count, seconds, beside="raw.script")]
 
 
 async def bulk(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     most = bench.extent.jobs // PAGE
-    pages, seconds = await repeat(lambda: bench.fill(keys, "noop", PAGE), bench.extent.seconds, most)
+    ((pages, seconds),) = await best(bench, lambda: bench.fill(keys, "noop", PAGE), most=most)
     return [rate("bulk", f"submit_many, {PAGE:,} at a time", "jobs/s", pages * PAGE, seconds, beside="raw.xadd")]
 
 

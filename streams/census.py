@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct, json
 
 from streams.connection import Command, Store
 from streams.keys import BANDS, PlatformKeys
 from streams.messages import Record
-from streams.reading import pairs, read_args, read_jobs, to_lease
+from streams.reading import iso, pairs, read_args, read_jobs, to_lease
 from streams.states import State
 
 
@@ -25,6 +26,22 @@ class Census(Struct, frozen=True):
 
     running: tuple[Running, ...]
     waiting: dict[str, int]  # platform -> jobs, only where some wait
+
+
+def describe(census: Census) -> dict[str, Any]:
+    """A census as the seeds' clients read it, over HTTP and from the command line."""
+    running = [
+        {
+            "platform": job.record.platform,
+            "job_id": job.record.id,
+            "workflow_id": job.workflow_id,
+            "started_at": iso(job.record.started_ms or 0),
+            "elapsed_seconds": round(job.elapsed_seconds, 3),
+        }
+        for job in census.running
+    ]
+    counts = {"running_count": len(running), "queued_count": sum(census.waiting.values())}
+    return {"success": True, "data": {"running": running, "queued": census.waiting, "summary": counts}}
 
 
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:

@@ -8,42 +8,37 @@ from consumers import Attempt, Handlers
 from tests.consumers.conftest import Bench, serving
 
 
+class Crowd:
+    """A handler that counts how many of it run at a time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.handles = Handlers()
+        self.handles("count")(self.count)
+
+    async def count(self, attempt: Attempt[Any]) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await anyio.sleep(0.01)
+        self.now -= 1
+
+
 async def test_no_more_jobs_run_at_a_time_than_there_is_room_for(bench: Bench) -> None:
-    handles = Handlers()
-    now = most = 0
-
-    @handles("count")
-    async def count(attempt: Attempt[Any]) -> None:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await anyio.sleep(0.02)
-        now -= 1
-
-    async with serving(bench.store, handles):
+    crowd = Crowd()
+    async with serving(bench.store, crowd.handles):
         jobs = [await bench.submit("count") for _ in range(20)]
         for job_id in jobs:
             await bench.end_of(job_id)
-    assert most == 4
+    assert crowd.most == 4
 
 
 async def test_process_concurrency_is_shared_by_all_platforms(bench: Bench) -> None:
-    handles = Handlers()
-    now = most = 0
-
-    @handles("count")
-    async def count(attempt: Attempt[Any]) -> None:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await anyio.sleep(0.01)
-        now -= 1
-
-    async with serving(bench.store, handles, TAILRACE_CONCURRENCY="1"):
+    crowd = Crowd()
+    async with serving(bench.store, crowd.handles, TAILRACE_CONCURRENCY="1"):
         jobs = [await bench.submit("count", platform=platform) for _ in range(5) for platform in ("many", "single")]
         for job_id in jobs:
             await bench.end_of(job_id)
-    assert most == 1
+    assert crowd.most == 1
 
 
 async def test_jobs_of_a_one_at_a_time_platform_start_in_the_order_of_their_submission(bench: Bench) -> None:
