@@ -12,7 +12,7 @@ from consumers.registry import load_handlers
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from streams import lifeline
-from streams.connection import Store, check_fitness
+from streams.connection import ANSWER_SECONDS, Store, check_fitness
 from streams.errors import BadConfiguration, NoStore, StoreError
 from streams.logs import configure_logs
 from streams.settings import StreamsSettings
@@ -39,7 +39,9 @@ def serve(platforms: list[str], handlers: str | None) -> int:
     async def run(url: str) -> None:
         shutdown = Shutdown()
         with shutdown.listening():
-            async with Store(url) as store:
+            # A link that went dead is given up well before the lease is.
+            patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
+            async with Store(url, answer_seconds=patience) as store:
                 if await wait_for(store, shutdown):
                     await Consumer(settings, streams.platforms, known, store).run(shutdown)
 

@@ -222,16 +222,9 @@ class OwnStore:
         else:
             self.port = free_port(self.port)
             address = ["--port", str(self.port), "--bind", "127.0.0.1"]
-        storage = [
-            "--dir",
-            str(self.folder),
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "everysec",
-            "--save",
-            "",
-        ]
+        # Nothing is answered that is not on the disk. With `everysec` a server that is killed while a sync is under way
+        # loses what it has just answered, and an accepted job would be gone.
+        storage = ["--dir", str(self.folder), "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
         limits = ["--maxmemory-policy", "noeviction", "--logfile", str(self.log)]
         lock = self._ownership.file
         assert lock

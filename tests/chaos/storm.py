@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -46,7 +47,7 @@ class Storm:
         self.deployment = deployment
         self.dice = dice
         self.faults: Counter[str] = Counter()
-        self.harmed: set[str] = set()  # workers that may rightly be taken for lost
+        self.harmed: dict[str, float] = {}  # since when a worker may rightly be taken for lost
         self.clients: dict[str, asyncio.Task[list[Event]]] = {}
         self._store = store
         self._store_busy = asyncio.Lock()
@@ -120,7 +121,7 @@ class Storm:
 
     async def kill_a_worker(self) -> None:
         async with self._some_worker() as worker:
-            self.harmed.add(worker.consumer.owner)
+            self._blame(worker)
             self.dice.choice((worker.consumer.kill, worker.consumer.kill_group))()
             worker.consumer = await self._consumer(worker.link)
 
@@ -136,6 +137,7 @@ class Storm:
             worker.consumer.interrupt()
             code = await worker.consumer.ended()
             assert code == 0, f"a drained worker ended with code {code}"
+            self._blame(worker)  # what it could not hand back, because the store was away, is found later
             worker.consumer = await self._consumer(worker.link)
 
     async def kill_a_heart(self) -> None:
@@ -167,8 +169,11 @@ class Storm:
     def _harm(self, worker: Worker) -> float:
         """For how long: unnoticed, or so long that whoever is hit may be taken for lost."""
         if (seconds := self._seconds()) > SHORT[1]:
-            self.harmed.add(worker.consumer.owner)
+            self._blame(worker)
         return seconds
+
+    def _blame(self, worker: Worker) -> None:
+        self.harmed.setdefault(worker.consumer.owner, time.time())
 
     def _seconds(self) -> float:
         """Clearly shorter than the deadline or clearly longer."""

@@ -13,14 +13,13 @@ from tests.chaos.storm import PLATFORMS, SHOPS, Storm
 from tests.support.checker import false_takeovers, jumped_the_line, overlaps, takeovers, unclean
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
-from tests.support.server import WRITTEN_FIRST
 
 
 @pytest.mark.parametrize("faults", [10, pytest.param(100, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])])
 async def test_no_job_is_lost_repeated_or_wrongly_taken_over_in_a_storm(
     tmp_path: Path, dice: Random, tell: Callable[[str], None], faults: int
 ) -> None:
-    with OwnStore(tmp_path / "store", extra_args=WRITTEN_FIRST) as store:
+    with OwnStore(tmp_path / "store") as store:
         async with Deployment(store.url, tmp_path) as deployment:
             storm = Storm(deployment, store, dice)
             async with storm.ready():

@@ -1,6 +1,7 @@
 """One shop, several workers, and workers killed all the time: still one job after the other, in order."""
 
 import asyncio
+import time
 from pathlib import Path
 from random import Random
 
@@ -27,13 +28,13 @@ async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_kill
     await deployment.gateway()
     workers = await deployment.consumers(3, SHOP, TAILRACE_CONFIG=str(config))
     ids = [await deployment.submit(SHOP, steps=3, seconds=0.05) for _ in range(jobs)]
-    killed = set()
+    killed = {}
     for number in range(1, kills + 1):
         await some_ended(deployment, jobs * number // (kills + 2))
         await asyncio.sleep(dice.uniform(0, 0.3))
         victim = await choose(deployment, dice, workers)
+        killed[victim.owner] = time.time()
         dice.choice((ConsumerProcess.kill, ConsumerProcess.kill_group))(victim)
-        killed.add(victim.owner)
         workers[workers.index(victim)] = await deployment.consumer(SHOP, TAILRACE_CONFIG=str(config))
 
     histories = await deployment.all_ended(ids)

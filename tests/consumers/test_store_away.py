@@ -11,7 +11,6 @@ from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually
 from tests.support.faults import Link
-from tests.support.server import WRITTEN_FIRST
 
 AWAY_SECONDS = 3 * PACE.deadline
 STEPS = 10  # a second of work
@@ -33,7 +32,7 @@ async def test_jobs_outlive_a_store_that_is_away_for_three_deadlines(tmp_path: P
 
 
 async def outlive(folder: Path, fault: Callable[[OwnStore], Callable[[], object]]) -> None:
-    with OwnStore(folder, extra_args=WRITTEN_FIRST) as store:
+    with OwnStore(folder) as store:
         async with Deployment(store.url, folder) as deployment:
             await deployment.consumers(2, "research", "kurly")
             jobs = [

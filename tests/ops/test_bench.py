@@ -160,9 +160,8 @@ async def test_a_consumer_that_ends_is_told_with_its_last_words(valkey_url: str,
         return False
 
     told = pytest.raises(TailraceError, match=r"^consumer ended with code 78: .* must be at least three beats$")
-    with Workbench(valkey_url, tmp_path, ["x"]) as bench, told:
-        with bench.consumer(bench.keys["x"], pace=Pace(1.0, 1.0, 1.0)):
-            await bench.until("it works", never)
+    with Workbench(valkey_url, tmp_path, ["x"]) as bench, told, bench.consumer(bench.keys["x"], pace=Pace(1, 1, 1)):
+        await bench.until("it works", never)
 
 
 def test_a_percentile_is_one_of_the_values() -> None:

@@ -91,7 +91,7 @@ def test_a_store_is_durable_and_never_evicts(program: Path, tmp_path: Path) -> N
         settings = client.config_get("appendonly", "appendfsync", "save", "maxmemory-policy")
     assert settings == {
         "appendonly": "yes",
-        "appendfsync": "everysec",
+        "appendfsync": "always",
         "save": "",
         "maxmemory-policy": "noeviction",
     }

@@ -1,6 +1,6 @@
 """What must hold over all jobs of a run, told from nothing but their histories: each answer is a list of sentences."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -73,10 +73,10 @@ def takeovers(histories: Histories) -> list[Event]:
     return [event for history in histories.values() for event in history if event.reason == "lost"]
 
 
-def false_takeovers(histories: Histories, harmed: Collection[str]) -> list[str]:
-    """Workers that were taken for lost though nothing had been done to them."""
+def false_takeovers(histories: Histories, harmed: Mapping[str, float]) -> list[str]:
+    """Workers that were taken for lost before anything was done to them; `harmed` says when something was."""
     return [
         f"{event.workerId} lost attempt {event.attempt} of {event.jobId} though its beats arrived"
         for event in takeovers(histories)
-        if event.workerId not in harmed
+        if micros(event) < 1e6 * harmed.get(event.workerId or "", float("inf"))
     ]

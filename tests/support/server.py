@@ -14,9 +14,7 @@ def find_redis() -> Path | None:
     return Path(found) if found else None
 
 
-# Nothing is answered that is not in the file. With `everysec` a server that is killed while it syncs may lose what it
-# has just answered: that would be its loss, not ours, and a test could not tell the two apart.
-WRITTEN_FIRST = ("--appendfsync", "always")
+QUICK = ("--appendfsync", "everysec")  # nobody kills the servers of a session: they need not wait for the disk
 
 SERVERS: dict[str, Callable[[], Path | None]] = {"valkey": bundled_server, "redis": find_redis}
 
@@ -34,7 +32,7 @@ class Servers:
             program = SERVERS[name]()
             if not program:
                 return None
-            self.started[name] = OwnStore(self.folder / name, server=program).start()
+            self.started[name] = OwnStore(self.folder / name, server=program, extra_args=QUICK).start()
         return self.started[name]
 
     def stop(self) -> None:
