@@ -4,35 +4,60 @@ import asyncio
 import socket
 from types import FrameType
 
-import h11
 import structlog
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.replies import problem
 from gateway.settings import GatewaySettings
 
+HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
+NOT_HTTP = f"this is not an HTTP/1.1 request with one Host and at most {HEAD_BYTES} bytes of headers"
+
 log = structlog.get_logger()
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     """One client's connection; a request may drop it whole, which plain ASGI cannot express."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}  # every request of it gets a copy
+        self._head_bytes = 0  # what came since the last head was complete, as far as it may belong to the next
+
+    def data_received(self, data: bytes) -> None:
+        """The parser takes heads of any size, and keeps what it has of them: they are bounded here."""
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self.scope is None or "method" in self.scope:  # no head is under way
+            self._head_bytes = 0
+        elif self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("")
+
+    def on_headers_complete(self) -> None:
+        """Refuse what the parser lets through: a head too large that came in one piece, and not exactly one host."""
+        hosts = 0
+        for name, _ in self.headers:
+            if name == b"host":
+                hosts += 1
+        if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):
+            raise ValueError("not exactly one host")
+        if self._head_bytes > HEAD_BYTES:  # at most as much; usually a body is part of it
+            fields = sum(len(name) + len(value) for name, value in self.headers)
+            if fields + len(self.url) > HEAD_BYTES:
+                raise ValueError("too large a head")
+        super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP at all is a problem too, as long as no answer is under way."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            answer = problem(400, "MALFORMED", msg, {"Connection": "close"})
-            for event in (
-                h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request"),
-                h11.Data(data=bytes(answer.body)),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event) or b"")
+        cycle = self.cycle
+        if not self.pipeline and (cycle is None or cycle.response_complete or not cycle.response_started):
+            answer = problem(400, "MALFORMED", NOT_HTTP, {"Connection": "close"})
+            head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%b\r\n%b" % (head, answer.body))
+        if cycle is not None:
+            cycle.disconnected = True  # what the app still says is for nobody
         self.transport.close()
 
 

@@ -126,7 +126,7 @@ class Workbench:
     @contextmanager
     def _start(self, name: str, command: list[str], **variables: str) -> Iterator[Child]:
         # What this shell has set for Tailrace does not count: everybody measures the same thing.
-        unset = {name: "" for name in os.environ if name.startswith("TAILRACE_") and name != lifeline.VARIABLE}
+        unset = {word: "" for word in os.environ if word.startswith("TAILRACE_") and word != lifeline.VARIABLE}
         options = self._family.options(name, **{**unset, "TAILRACE_CONFIG": str(self._config), **variables})
         with options["stdout"]:
             process = subprocess.Popen(command, **options)

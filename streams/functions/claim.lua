@@ -60,12 +60,12 @@ local function open(band, entry, fields)
   if job[1] ~= 'waiting' or job[2] ~= entry then -- delivered again after the group was rebuilt; not for us
     return
   end
-  local nonce, attempt, seq = wanted[taken + 1], (job[3] or 0) + 1, (job[4] or 1) + 1
+  local nonce, attempt, seq = wanted[taken + 1], plus_one(job[3] or 0), plus_one(job[4] or 1)
   emit(key, seq, tail(key, attempt, 'started', owner))
   taken = taken + 1
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'seq', seq,
-    'reported', 0, 'started_ms', now_ms)
-  if attempt > 1 then -- how far another attempt was says nothing of this one
+    'reported', '0', 'started_ms', now_ms)
+  if job[3] then -- how far another attempt was says nothing of this one
     call('HDEL', record, 'progress')
   end
   granted[#granted + 1] = nonce

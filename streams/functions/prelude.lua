@@ -6,7 +6,7 @@
 -- that a batch costs few calls. Nothing between a gathered write and `flush` can fail: each operation runs
 -- protected, checks everything before its first write, and `flush` runs whatever happened.
 
-local call, match = redis.call, string.match
+local call, format, match = redis.call, string.format, string.match
 
 local prefix, platform -- of the platform at hand; `bind`, written by the loader, sets them with its keys
 local jobs             -- band -> stream

@@ -15,6 +15,7 @@ end
 if not job then
   return refusal
 end
-emit(key, job.seq + 1, event)
-call('HSET', record, 'seq', job.seq + 1, 'reported', number, 'progress', progress)
+local seq = plus_one(job.seq)
+emit(key, seq, event)
+call('HSET', record, 'seq', seq, 'reported', number, 'progress', progress)
 return 'shown'
