@@ -1,6 +1,7 @@
 """One try at a job: what a handler holds."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from streams.errors import Lost
@@ -14,7 +15,9 @@ Args = TypeVar("Args")
 LARGEST_EVENT = 1024 * 1024  # data over 1 MB does not go into the store
 LONGEST_STEP = 64
 
-Ask = Callable[[Operation], Awaitable[Any]]
+LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
+
+Ask = Callable[[Operation], asyncio.Future[Any]]
 
 
 class Attempt(Generic[Args]):
@@ -24,7 +27,19 @@ class Attempt(Generic[Args]):
     write raises `Lost` and leaves no trace.
     """
 
-    __slots__ = ("_ask", "_keys", "_reports", "_shown", "args", "fence", "job", "number", "worker")
+    __slots__ = (
+        "_ask",
+        "_keys",
+        "_reported",
+        "_reports",
+        "_shown",
+        "_under_way",
+        "args",
+        "fence",
+        "job",
+        "number",
+        "worker",
+    )
 
     def __init__(
         self, job: Job, number: int, fence: str, args: Args, worker: str, keys: PlatformKeys, ask: Ask
@@ -38,7 +53,9 @@ class Attempt(Generic[Args]):
         self._keys = keys
         self._ask = ask
         self._reports = 0
+        self._reported = 0  # bytes
         self._shown: set[Step] | None = None
+        self._under_way: asyncio.Future[Any] | None = None  # the answer to the last report
 
     def idempotency_key(self, name: str) -> str:
         """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""
@@ -54,15 +71,25 @@ class Attempt(Generic[Args]):
             self._shown = set()
         elif step in self._shown:
             return
-        self._shown.add(step)
         more = {name: value for name, value in (("of", of), ("message", message), ("data", data)) if value is not None}
         event = event_tail(self.job.id, self.number, Status.PROGRESS, step, self.worker, **more)
         if len(event) > LARGEST_EVENT:
             raise ValueError(f"the report of step {step} has {len(event)} bytes; over 1 MB does not go into the store")
+        self._reported += len(event)
+        if self._reported > LARGEST_HISTORY:
+            raise ValueError("the reports of one attempt have over 16 MB in all; report less, or less often")
+        self._shown.add(step)
+        await self.quiet()  # a report that had to be sent again must not be overtaken by the next one
         self._reports += 1
         operation = report(self._keys, self.job.key, self.fence, self._reports, percent(step, of), event)
-        if word(await self._ask(operation)) == "lost":
+        self._under_way = self._ask(operation)
+        if word(await asyncio.shield(self._under_way)) == "lost":
             raise Lost(self.job.id, self.number)
+
+    async def quiet(self) -> None:
+        """Wait until every report so far has been answered."""
+        while self._under_way is not None and not self._under_way.done():
+            await asyncio.wait([self._under_way])
 
 
 def check_step(step: object) -> None:

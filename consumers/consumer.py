@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from consumers.heart import Instructions, News
 from consumers.keeper import Keeper
-from consumers.page import Page
+from consumers.page import SLOTS, Page
 from consumers.reader import Reader
 from consumers.registry import Handler
-from consumers.room import UNLIMITED, Room, Rooms
+from consumers.room import Room, Rooms
 from consumers.runner import Runner
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
@@ -26,7 +26,13 @@ from streams.transitions import Transitions, release
 log = structlog.get_logger()
 
 MOST_AT_ONCE = 64  # jobs in one claim: small enough that two calls under way keep both sides busy
+MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot on the page until it is answered
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
+
+
+def listen_seconds(platforms: int) -> float:
+    """How long one wait on a bell lasts: a dead link goes unnoticed that long, and each wait is a command."""
+    return min(60.0, max(5.0, platforms / 2))
 
 
 class Line(Struct, frozen=True):
@@ -49,12 +55,13 @@ class Consumer:
         self._handlers = handlers
         self._store = store
         self._page = Page()
+        self._beating = anyio.Event()
         self._lines = self._make_lines()
         self._keeper = Keeper(self._instructions(), self._hear)
 
     def _make_lines(self) -> dict[str, Line]:
         transitions = Transitions(self._store)
-        process = Room(self._settings.concurrency or UNLIMITED)
+        process = Room(min(self._settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lanes: dict[str, Room] = {}
         lines = {}
         for number, platform in enumerate(self._settings.platforms):
@@ -70,7 +77,7 @@ class Consumer:
                 number,
                 lambda rooms=rooms: rooms.give(1),  # type: ignore[misc]
             )
-            reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy.overall, rooms, runner.begin)
+            reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner)
             committer = Committer(transitions, keys, reader.claim)
             runner.committer = reader.committer = committer
             lines[platform] = Line(keys, reader, runner, committer)
@@ -98,13 +105,19 @@ class Consumer:
             tasks.start_soon(self._keeper.run)
             for line in self._lines.values():
                 tasks.start_soon(line.committer.run)
-                tasks.start_soon(line.reader.listen, self._store, line.keys["bell"])
-                line.reader.ring()
+                tasks.start_soon(line.reader.listen, self._store, line.keys["bell"], listen_seconds(len(self._lines)))
+            tasks.start_soon(self._begin)
             await shutdown.drain.wait()
             await self._drain(shutdown)
             tasks.cancel_scope.cancel()
         self._page.close()
         log.info("consumer_stopped", owner=self._settings.owner)
+
+    async def _begin(self) -> None:
+        """Claim only once the heart beats: a lease that nobody beats for would soon count as lost."""
+        await self._beating.wait()
+        for line in self._lines.values():
+            line.reader.ring()
 
     async def _drain(self, shutdown: Shutdown) -> None:
         running = self._running()
@@ -121,6 +134,7 @@ class Consumer:
         if left := self._running():
             log.info("handing_back", owner=self._settings.owner, running=left)
             for line in self._lines.values():
+                line.reader.refuse()
                 line.runner.release_all()
         with anyio.move_on_after(SETTLE_SECONDS):
             await self._quiet()
@@ -132,10 +146,11 @@ class Consumer:
             await anyio.sleep(0.01)
 
     def _running(self) -> int:
-        return sum(len(line.runner.running) + len(line.reader.wanted) for line in self._lines.values())
+        return sum(line.runner.busy + len(line.reader.wanted) for line in self._lines.values())
 
     def _hear(self, news: News) -> None:
         """Act on what the heart learnt: end attempts that lost their job, hand back jobs nobody here runs."""
+        self._beating.set()
         for platform, nonce in news.lost:
             self._lines[platform].runner.lose(nonce)
         for platform, key, nonce in news.stray:

@@ -21,7 +21,7 @@ from streams.connection import ANSWER_SECONDS, Store
 from streams.errors import StoreError
 from streams.keys import PlatformKeys
 from streams.logs import configure_logs
-from streams.transitions import Transitions
+from streams.transitions import BrokenOperation, Transitions
 
 log = structlog.get_logger()
 
@@ -107,9 +107,10 @@ class Heart:
         while True:
             pause = self._to.reap_seconds
             try:
+                asked = time.monotonic()
                 looks = await self._transitions.observe(self._keys)
                 now = time.monotonic()
-                self._silences.look(now, dict(zip(self._to.platforms, looks, strict=True)))
+                self._silences.look(asked, now, dict(zip(self._to.platforms, looks, strict=True)))
                 for silence in self._silences.lost(now):
                     await self._reclaim(silence)
                 for platform, owner, counter in list(self._silences.departed(now)):
@@ -123,10 +124,14 @@ class Heart:
 
     async def _reclaim(self, silence: Silence) -> None:
         index = self._to.platforms.index(silence.platform)
-        lease = silence.lease
-        word = await self._transitions.reclaim(self._keys[index], lease, silence.counter, self._to.max_crashes[index])
+        keys, lease = self._keys[index], silence.lease
+        try:
+            word = await self._transitions.reclaim(keys, lease, silence.counter, self._to.max_crashes[index])
+        except BrokenOperation as error:  # a job whose keys were spoilt by hand must not hold up the others
+            log.error("reclaim_broken", job=keys.id(lease.key), owner=lease.owner, error=str(error))
+            return
         if word in {"reclaimed", "failed"}:
-            log.warning("lease_lost", job=self._keys[index].id(lease.key), owner=lease.owner, outcome=word)
+            log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=word)
 
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""

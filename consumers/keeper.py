@@ -14,6 +14,7 @@ from consumers.heart import GOODBYE, Instructions, News
 
 log = structlog.get_logger()
 
+RESTART_SECONDS = 0.2  # one that dies at once must not be started as fast as it dies
 START_SECONDS = 15.0  # a new process on a busy machine may take this long to its first beat
 
 
@@ -35,6 +36,7 @@ class Keeper:
                 self._end()
                 if not self._leaving:
                     log.warning("heart_restarted", owner=self._instructions.owner)
+                    await anyio.sleep(RESTART_SECONDS)
         finally:
             self._end()
             self._left.set()

@@ -6,8 +6,8 @@ import tempfile
 
 from streams.errors import TailraceError
 
-SLOT = 32  # bytes: the platform's number plus one, the length of the nonce, the nonce
-LONGEST_NONCE = SLOT - 2
+SLOT = 32  # bytes: the platform's number plus one in two, the length of the nonce, the nonce
+LONGEST_NONCE = SLOT - 3
 SLOTS = 8192  # leases one process can hold
 
 
@@ -26,20 +26,21 @@ class Page:
             raise TailraceError(f"one process can run at most {SLOTS} jobs at a time")
         slot = self._free.pop()
         raw = nonce.encode()
-        self._memory[slot * SLOT : slot * SLOT + 2 + len(raw)] = bytes((platform + 1, len(raw))) + raw
+        whole = (platform + 1).to_bytes(2, "big") + bytes((len(raw),)) + raw
+        self._memory[slot * SLOT : slot * SLOT + len(whole)] = whole
         return slot
 
     def free(self, slot: int) -> None:
-        self._memory[slot * SLOT] = 0
+        self._memory[slot * SLOT : slot * SLOT + 2] = b"\0\0"
         self._free.append(slot)
 
     def held(self, platforms: int) -> list[list[str]]:
         """The nonces held on each of the platforms."""
         found: list[list[str]] = [[] for _ in range(platforms)]
         for start in range(0, SLOT * SLOTS, SLOT):
-            number = self._memory[start]
+            number = int.from_bytes(self._memory[start : start + 2], "big")
             if 0 < number <= platforms:
-                raw = self._memory[start + 2 : start + 2 + min(self._memory[start + 1], LONGEST_NONCE)]
+                raw = self._memory[start + 3 : start + 3 + min(self._memory[start + 2], LONGEST_NONCE)]
                 found[number - 1].append(raw.decode("ascii", "replace"))
         return found
 

@@ -6,37 +6,33 @@ claim that found too little, so a ring between that claim and the sleep is not m
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from typing import Any
 
 import structlog
 
 from consumers.room import Rooms
+from consumers.runner import Runner
 from streams.commit import LONGEST_PAUSE, Committer, Heard
 from streams.connection import Store
 from streams.errors import StoreError
-from streams.messages import Claim
+from streams.policies import Policy
 from streams.reading import read_feed, to_claims
 from streams.transitions import BrokenOperation, Operation, checked, claim
 
 log = structlog.get_logger()
 
-LISTEN_SECONDS = 60.0  # how long one wait on the bell lasts; then the same wait begins again
-
 
 class Reader:
     """The claims of one platform."""
 
-    def __init__(
-        self, owner: str, deadline_seconds: float, overall: int, rooms: Rooms, begin: Callable[[Claim], None]
-    ) -> None:
+    def __init__(self, owner: str, deadline_seconds: float, policy: Policy, rooms: Rooms, runner: Runner) -> None:
         self._owner = owner
         self._deadline_seconds = deadline_seconds
-        self._overall = overall
+        self._policy = policy
         self._rooms = rooms
-        self._begin = begin
+        self._runner = runner
         self._hungry = True  # there may be something to claim
-        self._stopped = False
+        self._stopped = self._refusing = False
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._bell: str | None = None  # where to listen from, while there is nothing to claim
@@ -47,6 +43,10 @@ class Reader:
     def stop(self) -> None:
         """Claim nothing more."""
         self._stopped = True
+
+    def refuse(self) -> None:
+        """Hand back whatever a claim that is still under way brings."""
+        self._refusing = True
 
     def ring(self) -> None:
         """There may be something to claim."""
@@ -64,7 +64,7 @@ class Reader:
         self._hungry = self._hungry and not places  # this claim will tell whether another is worth while
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
-        operation = claim(self._owner, self._deadline_seconds, self._overall, nonces)
+        operation = claim(self._owner, self._deadline_seconds, self._policy, nonces)
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:
@@ -87,20 +87,23 @@ class Reader:
             elif nonces:
                 self._hungry = True
         for claimed in claims:
-            self._begin(claimed)
+            if self._refusing:
+                self._runner.refuse(claimed)
+            else:
+                self._runner.begin(claimed)
         self._rooms.give(len(nonces) - len(claims))
 
-    async def listen(self, store: Store, bell_key: str) -> None:
+    async def listen(self, store: Store, bell_key: str, seconds: float) -> None:
         """Sleep on the bell whenever there is nothing to claim."""
         pause = 0.0
-        async with store.blocking(LISTEN_SECONDS) as ears:
+        async with store.blocking(seconds) as ears:
             while True:
                 await self._listen.wait()
                 if self._bell is None:
                     self._listen.clear()
                     continue
                 try:
-                    rung = await read_feed(ears, {bell_key: self._bell}, int(LISTEN_SECONDS * 1000))
+                    rung = await read_feed(ears, {bell_key: self._bell}, int(seconds * 1000))
                 except StoreError:
                     pause = min(max(0.05, pause * 2), LONGEST_PAUSE)
                     await asyncio.sleep(pause)

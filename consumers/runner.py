@@ -5,7 +5,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 import structlog
 
 from consumers.attempt import LARGEST_EVENT, Attempt
@@ -58,6 +57,7 @@ class Runner:
         self._number = number
         self._done = done
         self.running: dict[str, Running] = {}
+        self._refused = 0
         self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
 
     def begin(self, claim: Claim) -> None:
@@ -77,6 +77,20 @@ class Runner:
                 self._end(nonce, Released())
                 self._settle(running, Released())
 
+    def refuse(self, claim: Claim) -> None:
+        """Hand back a job that came too late: this consumer is about to leave."""
+        assert self.committer is not None
+        self._refused += 1
+        self.committer.say(release(self._keys, claim.key, claim.nonce, self._owner), self._taken_back)
+
+    def _taken_back(self, _: Any) -> None:
+        self._refused -= 1
+
+    @property
+    def busy(self) -> int:
+        """How many jobs are still ours to settle."""
+        return len(self.running) + self._refused
+
     def _end(self, nonce: str, ending: Outcome) -> None:
         running = self.running.get(nonce)
         if running and not running.settling and running.task:
@@ -84,7 +98,14 @@ class Runner:
             running.task.cancel()
 
     async def _live(self, running: Running) -> None:
-        outcome = await self._outcome(running)
+        """Whatever a handler does, its attempt ends in an outcome: one that never settled would run for ever."""
+        try:
+            outcome = await self._outcome(running)
+        except asyncio.CancelledError as error:
+            # Nobody here asked for it: the handler cancelled itself, which is its failure.
+            outcome = running.ending or Failed(failure_of(error))
+        except BaseException as error:
+            outcome = Failed(failure_of(error))
         if not running.settling:
             self._settle(running, outcome)
 
@@ -96,19 +117,17 @@ class Runner:
             return Failed(Failure("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}"))
         try:
             args = handler.decode(claim.args)
-        except (msgspec.DecodeError, RecursionError) as error:
-            return Failed(Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {error}"))
+        except Exception as error:  # a struct's own __post_init__ may raise anything
+            return Failed(Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {_said_by(error)}"))
         job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
         assert self.committer is not None
         attempt = Attempt(job, claim.number, claim.nonce, args, self._owner, self._keys, self.committer.ask)
         try:
-            return Completed(await handler.function(attempt))
+            result = await handler.function(attempt)
+            await attempt.quiet()
+            return Completed(result)
         except Lost:
             return Mute()
-        except asyncio.CancelledError:
-            return running.ending or Released()
-        except (Exception, SystemExit) as error:
-            return Failed(failure_of(error))
 
     def _settle(self, running: Running, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
@@ -126,8 +145,8 @@ class Runner:
         if isinstance(outcome, Completed):
             try:
                 event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
-            except (TypeError, ValueError, RecursionError, OverflowError) as error:
-                message = f"the result cannot be kept as JSON: {error}"
+            except Exception as error:  # encoding runs code of the result's own types
+                message = f"the result cannot be kept as JSON: {_said_by(error)}"
             else:
                 if len(event) <= LARGEST_EVENT:
                     return complete(self._keys, claim.key, claim.nonce, event)
@@ -161,8 +180,18 @@ class Runner:
 
 def failure_of(error: BaseException) -> Failure:
     """An exception as a client sees it, bounded."""
-    text = "".join(traceback.format_exception(error))
-    return Failure(type(error).__name__, _safe(str(error))[:LONGEST_MESSAGE], _safe(text)[-LONGEST_TRACEBACK:])
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:
+        text = "the traceback cannot be shown"
+    return Failure(type(error).__name__, _said_by(error)[:LONGEST_MESSAGE], _safe(text)[-LONGEST_TRACEBACK:])
+
+
+def _said_by(error: BaseException) -> str:
+    try:
+        return _safe(str(error))
+    except Exception:
+        return "it cannot say what is wrong: its own __str__ fails"
 
 
 def _safe(text: str) -> str:

@@ -25,7 +25,7 @@ class Silences:
     """What one observer knows of others."""
 
     def __init__(self, deadline_seconds: float, patience_seconds: float) -> None:
-        """A look more than `patience_seconds` after the one before counts as blindness in between."""
+        """A look asked for more than `patience_seconds` after the one before: we were blind in between."""
         self._deadline = deadline_seconds
         self._patience = patience_seconds
         self._looked: float | None = None
@@ -36,9 +36,9 @@ class Silences:
         """A look failed: whatever stood still may have moved meanwhile."""
         self._looked = None
 
-    def look(self, now: float, looks: dict[str, Look]) -> None:
-        """Take in what is seen now of each platform."""
-        blind = self._looked is None or now - self._looked > self._patience
+    def look(self, asked: float, now: float, looks: dict[str, Look]) -> None:
+        """Take in what is seen now of each platform, having asked a little before."""
+        blind = self._looked is None or asked - self._looked > self._patience
         self._looked = now
         before, idle = ({}, {}) if blind else (self._silences, self._idle)
         self._silences, self._idle = {}, {}

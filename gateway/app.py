@@ -80,4 +80,5 @@ def create_app(settings: GatewaySettings) -> Starlette:
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    app.state.history = history
     return app

@@ -55,11 +55,17 @@ class Jobs:
     def locate(self, request: Request) -> tuple[PlatformKeys, str]:
         """The keys of the job in a request's path; whatever cannot be the id of a kept job is not found."""
         job_id: str = request.path_params["job_id"]
+        job = self.find(job_id)
+        if job is None:
+            raise JobNotFound(job_id[:100])
+        return job
+
+    def find(self, job_id: str) -> tuple[PlatformKeys, str] | None:
         try:
             platform, key = split_id(job_id)
             return self._keys[platform], key
         except (WrongField, LookupError):
-            raise JobNotFound(job_id[:100]) from None
+            return None
 
     async def show(self, request: Request) -> Response:
         keys, key = self.locate(request)

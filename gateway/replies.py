@@ -82,7 +82,15 @@ ANSWERS: dict[type[Exception], tuple[int, str]] = {
 RETRY_SECONDS = {"STORE_FULL": "10", "STORE_AWAY": "2", "STORE_UNFIT": "60"}
 
 
+KNOWN = tuple(ANSWERS)
+
+
 async def on_known(_: Request, error: Exception) -> Response:
+    return answer_to(error)
+
+
+def answer_to(error: Exception) -> Response:
+    """The problem that one of the `KNOWN` errors becomes."""
     code = code_of(error)
     status = next(status for status, known in ANSWERS.values() if known == code)
     headers = {"Retry-After": RETRY_SECONDS[code]} if code in RETRY_SECONDS else None

@@ -19,11 +19,11 @@ log = structlog.get_logger()
 
 
 class Connection(HttpToolsProtocol):
-    """One client's connection; a request may drop it whole, which plain ASGI cannot express."""
+    """One client's connection. A stream writes to it and drops it directly, which plain ASGI cannot express."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "transport": transport}  # every request of it gets a copy
+        self.app_state = {**self.app_state, "connection": self}  # every request of it gets a copy
         self._head_bytes = 0  # what came since the last head was complete, as far as it may belong to the next
 
     def data_received(self, data: bytes) -> None:
@@ -67,7 +67,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: Starlette, settings: GatewaySettings) -> None:
         super().__init__(
             uvicorn.Config(
-                app,
+                app.state.history.in_front_of(app),
                 http=Connection,
                 ws="none",
                 loop="uvloop",

@@ -1,11 +1,12 @@
 """Server-sent events: one client's stream of one job, resumed exactly where it broke off.
 
-A plain ASGI response rather than sse-starlette's: that one runs four tasks for each client and sets a timer for each
-send. Here a client is a cursor into a shared channel, one task that sends, and one that waits for its departure.
+A client is a cursor into a shared channel. News are written to its connection at once, in the feed's own task: to wake
+a task for each client, and to pass the same bytes through every layer of an ASGI application, took three quarters of
+the time. A client's own task only waits: for the end, and for one that reads slowly.
 """
 
 import asyncio
-from typing import Any
+from typing import Protocol
 
 import anyio
 from starlette.requests import Request
@@ -28,6 +29,27 @@ RESET = b"event: reset\ndata: {}\n\n"
 END = b"event: end\ndata: {}\n\n"
 PING = b": ping\n\n"
 STORE_AWAY = b": the store does not answer; come back\nretry: 3000\n\n"
+
+
+class Transport(Protocol):
+    def write(self, data: bytes) -> None: ...
+    def is_closing(self) -> bool: ...
+    def abort(self) -> None: ...
+
+
+class Flow(Protocol):
+    write_paused: bool  # the client has enough unread already
+
+    async def drain(self) -> None: ...
+
+
+class Connection(Protocol):
+    """What a stream needs of the connection that its request came by."""
+
+    @property
+    def transport(self) -> Transport: ...
+    @property
+    def flow(self) -> Flow: ...
 
 
 class Streams:
@@ -56,7 +78,7 @@ class Stream(Response):
         self._ping_seconds = ping_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        subscriber = Subscriber(self._live, scope.get("state", {}).get("transport"))
+        subscriber = Subscriber(self._live, scope["state"]["connection"])
         try:
             async with self._live.watch(*self._job, subscriber) as channel:
                 await self._answer(channel, subscriber, scope, receive, send)
@@ -77,7 +99,7 @@ class Stream(Response):
         if scope["method"] != "HEAD":
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(subscriber.wait_for_departure, receive)
-                await subscriber.run(send, self._ping_seconds)
+                await subscriber.run(self._ping_seconds)
                 tasks.cancel_scope.cancel()
         await send({"type": "http.response.body", "body": b""})
 
@@ -95,14 +117,17 @@ class Stream(Response):
 class Subscriber:
     """A cursor into a channel, and what its client has to be told beside the events."""
 
-    def __init__(self, live: Live, transport: Any) -> None:
+    def __init__(self, live: Live, connection: Connection) -> None:
         self._live = live
-        self._transport = transport
-        self._news = asyncio.Event()
+        self._transport = connection.transport
+        self._flow = connection.flow
+        self._task_needed = asyncio.Event()
         self._before = RETRY
+        self._started = False
+        self._over = False
         self._ping_due = False
         self._departed = False
-        self._sending = False
+        self._slow = False  # it has not yet read what it was sent
         self._sent = 0
         self._sent_at_last_pulse = -1
 
@@ -114,41 +139,56 @@ class Subscriber:
             self._before += RESET
 
     def wake(self) -> None:
-        self._news.set()
-        if self._live.closing and self._sending:
-            self._cut()
+        """Send what there is, as far as the client takes it."""
+        if self._slow:
+            if self._live.closing:
+                self._cut()
+        elif self._started and not self._over:
+            self._send()
 
-    async def run(self, send: Send, ping_seconds: float) -> None:
-        """Send what there is until the job has ended, the client has left, or we close."""
+    def _send(self) -> None:
+        body = b"-"
+        while body and not self._over:
+            if self._flow.write_paused:
+                self._slow = True
+                break
+            body, self._over = self._next()
+            if body:
+                self._transport.write(b"%x\r\n%b\r\n" % (len(body), body))  # a chunk, as uvicorn's head announced
+                self._sent += 1
+        if self._over or self._slow:
+            self._task_needed.set()
+
+    async def run(self, ping_seconds: float) -> None:
+        """Return when the job has ended, the client has left, or we close."""
         self._pulse(asyncio.get_running_loop(), ping_seconds)
+        self._started = True
         try:
-            over = False
-            while not over:
-                self._news.clear()
-                body, over = self._next()
-                if body:
-                    self._sending = True
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-                    self._sending = False
-                    self._sent += 1
-                elif not over:
-                    await self._news.wait()
+            self._send()
+            while not self._over:
+                await self._task_needed.wait()
+                self._task_needed.clear()
+                if self._slow:
+                    await self._flow.drain()
+                    self._slow = False
+                    self._send()
         finally:
+            self._over = True
             self._timer.cancel()
 
     def _pulse(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """Now and then: a ping, and a look whether the client still reads. One timer a client, none a send."""
-        if self._sending and self._sent == self._sent_at_last_pulse:
-            self._cut()  # one send has lasted from pulse to pulse: too slow; it can resume by id
+        if self._slow and self._sent == self._sent_at_last_pulse:
+            self._cut()  # it has read too little from pulse to pulse; it can resume by id
         self._sent_at_last_pulse = self._sent
         self._ping_due = True
-        self._news.set()
+        self.wake()
         self._timer = loop.call_later(seconds, self._pulse, loop, seconds)
 
     def _next(self) -> tuple[bytes, bool]:
         """What to send now, and whether it is the last."""
         before, self._before = self._before, b""
-        if self._departed or self._live.closing:
+        if self._departed or self._live.closing or self._transport.is_closing():
             return b"", True
         if self._generation != self._channel.generation:
             self._generation = self._channel.generation
@@ -166,10 +206,9 @@ class Subscriber:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._departed = True
-        self._news.set()
+        self.wake()
 
     def _cut(self) -> None:
         """Drop the connection with all that is still unsent: a client that does not read cannot be closed politely."""
         self._departed = True
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()

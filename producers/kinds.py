@@ -34,7 +34,7 @@ class Drill(Struct, frozen=True, forbid_unknown_fields=True):
     exit_at_step: Annotated[int, Meta(ge=1)] | None = None  # the process kills itself there
     exit_once: bool = False  # ... on the first attempt only
     result: Any = None
-    text: str | None = None  # the message of each progress event
+    text: Annotated[str, Meta(max_length=100_000)] | None = None  # the message of each progress event
 
 
 KINDS: Final[dict[str, type[Struct]]] = {"research": Research, "scan": Scan, "drill": Drill}

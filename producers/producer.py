@@ -79,8 +79,11 @@ class Producer:
             raise WrongField("priority", f"one of {', '.join(BANDS)}")
         check_args(kind, submission.args)
         key = new_key() if submission.id is None else check_key(submission.id)
-        job = Job(platform, key, kind, encode(submission.args), submission.priority)
-        return job, fingerprint(kind, submission.args, submission.priority)
+        try:
+            job = Job(platform, key, kind, encode(submission.args), submission.priority)
+            return job, fingerprint(kind, submission.args, submission.priority)
+        except (TypeError, ValueError, RecursionError) as error:  # lone surrogates, objects of other kinds
+            raise WrongField("args", f"cannot be written as JSON: {error}") from None
 
 
 def _answer(job: Job, words: list[str]) -> Submitted | Refused:

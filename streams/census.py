@@ -9,7 +9,7 @@ from msgspec import Struct, json
 from streams.connection import Command, Store
 from streams.keys import BANDS, PlatformKeys
 from streams.messages import Record
-from streams.reading import iso, pairs, read_args, read_jobs, to_lease
+from streams.reading import iso, read_args, read_jobs, to_leases
 from streams.states import State
 
 
@@ -58,7 +58,7 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     width = len(BANDS) + 1
     for index, keys in enumerate(all_keys):
         *lengths, flat = replies[index * width : (index + 1) * width]
-        leases = [to_lease(nonce, text) for nonce, text in pairs(flat).items()]
+        leases = to_leases(flat)
         wanted += [(keys, lease.key, 1 << 31) for lease in leases]
         if (count := sum(lengths) - len(leases)) > 0:
             waiting[keys.platform] = count

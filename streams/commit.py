@@ -53,11 +53,11 @@ class Committer:
         """Look again whether there is something to claim."""
         self._wake.set()
 
-    async def ask(self, operation: Operation) -> Any:
-        """Send this with the next call and wait for its answer. Cancelling the wait disturbs nobody else's."""
+    def ask(self, operation: Operation) -> asyncio.Future[Any]:
+        """Send this with the next call; the answer comes later."""
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.say(operation, lambda answer: None if answered.done() else answered.set_result(answer))
-        return await answered
+        return answered
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:

@@ -32,7 +32,7 @@ class Store:
         self._answer_seconds = answer_seconds
         self._door = Door(url, CONNECT_SECONDS)
         self._wire: Wire | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[Wire] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -41,6 +41,9 @@ class Store:
         await self.aclose()
 
     async def aclose(self) -> None:
+        if self._opening and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
         if self._wire:
             self._wire.close()
 
@@ -77,10 +80,15 @@ class Store:
         return replies
 
     async def _open(self) -> Wire:
-        async with self._opening:
-            if self._wire is None or self._wire.closed:
-                self._wire = await self._door.open(self._answer_seconds)
-            return self._wire
+        """Open a connection. Whoever needs it meanwhile waits for the same opening, and hears its failure too."""
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._door.open(self._answer_seconds))
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    def _opened(self, opening: asyncio.Task[Wire]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self._wire = opening.result()
 
 
 AWAY = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF")

@@ -1,6 +1,7 @@
 """Raw replies into structs, and the reads that change nothing."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ NUMBERS = frozenset({"seq", "attempt", "crashes", "started_ms", "ended_ms"})
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:
-    words = [word.decode() for word in flat]
+    words = [word.decode(errors="replace") for word in flat]
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
@@ -53,13 +54,23 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
 
 
 def to_lease(nonce: str, text: str) -> Lease:
-    key, band, entry, owner, deadline_ms = text.split(" ")
+    """A lease as it is written: key, band, entry, owner, deadline, and a mark when it runs apart."""
+    key, band, entry, owner, deadline_ms, *_ = text.split(" ")
     return Lease(nonce, key, band, entry, owner, int(deadline_ms) / 1000)
 
 
+def to_leases(flat: Sequence[bytes]) -> tuple[Lease, ...]:
+    """The leases of a platform; what somebody else wrote there is passed over."""
+    leases = []
+    for nonce, text in pairs(flat).items():
+        with suppress(ValueError):
+            leases.append(to_lease(nonce, text))
+    return tuple(leases)
+
+
 def to_look(answer: Sequence[Sequence[bytes]]) -> Look:
-    beats, leases = (pairs(flat) for flat in answer)
-    return Look(beats, tuple(to_lease(nonce, text) for nonce, text in leases.items()))
+    beats, leases = answer
+    return Look(pairs(beats), to_leases(leases))
 
 
 def to_hints(entries: Iterable[Sequence[Any]]) -> list[Hint]:

@@ -13,6 +13,7 @@ from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Lease, Look
+from streams.policies import Policy
 from streams.reading import to_claims, to_look
 
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
@@ -73,9 +74,9 @@ class Transitions:
         return [[word.decode() for word in checked(answer)] for answer in answers]
 
     async def claim(
-        self, platform: PlatformKeys, owner: str, deadline_seconds: float, overall: int, nonces: Sequence[str]
+        self, platform: PlatformKeys, owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]
     ) -> list[Claim]:
-        operation = claim(owner, deadline_seconds, overall, nonces)
+        operation = claim(owner, deadline_seconds, policy, nonces)
         return to_claims(checked((await self.commit(platform, [operation]))[0]))
 
     async def report(
@@ -129,8 +130,9 @@ def submit(platform: PlatformKeys, job: Job, fingerprint: str) -> Operation:
     return Operation("submit", keys, (job.key, job.band, job.kind, job.args, fingerprint, ARGS_ROOM))
 
 
-def claim(owner: str, deadline_seconds: float, overall: int, nonces: Sequence[str]) -> Operation:
-    return Operation("claim", (), (owner, int(deadline_seconds * 1000), overall, " ".join(nonces)))
+def claim(owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]) -> Operation:
+    rules = (int(deadline_seconds * 1000), policy.overall, policy.max_crashes)
+    return Operation("claim", (), (owner, *rules, " ".join(nonces)))
 
 
 def report(

@@ -103,12 +103,16 @@ class Door:
 
     def __init__(self, url: str, connect_seconds: float) -> None:
         self._connect_seconds = connect_seconds
-        options = {} if url.startswith("unix://") else {"socket_keepalive": True}
         try:
-            self._pool = ConnectionPool.from_url(
-                url, protocol=2, socket_connect_timeout=connect_seconds, retry=Retry(NoBackoff(), 0), **options
-            )
-        except ValueError as error:
+            self._pool = ConnectionPool.from_url(url)
+            self._pool.connection_kwargs |= {  # not given with the URL: its query would go before them
+                "protocol": 2,
+                "socket_connect_timeout": connect_seconds,
+                "retry": Retry(NoBackoff(), 0),
+                **({} if url.startswith("unix://") else {"socket_keepalive": True}),
+            }
+            self._pool.make_connection()  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError) as error:
             raise BadConfiguration(f"REDIS_URL: {error}") from None
 
     async def open(self, answer_seconds: float) -> Wire:

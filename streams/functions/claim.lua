@@ -10,6 +10,7 @@
 -- ARGV  owner        the consumer that claims
 --       deadline_ms  its silence after which the lease counts as lost
 --       overall      how many may run at a time on this platform, 0: any number
+--       max_crashes  lost attempts that end a job: one loss before that it runs apart from others like it
 --       nonces       one fence per free slot, separated by spaces; may be empty
 -- Returns  <bell id> then nonce, key, attempt, kind, args of each job; the bell id is empty when every slot was filled
 local wanted = {}
@@ -49,7 +50,7 @@ if tonumber(overall) > 0 then
   room = math.min(room, tonumber(overall) - call('HLEN', leases))
 end
 
-local function open(band, entry, fields)
+local function open(band, entry, fields, apart)
   local key = fields[2]
   local record = prefix .. 'job:' .. key
   local job = call('HMGET', record, 'state', 'entry', 'attempt', 'seq', 'kind')
@@ -67,22 +68,42 @@ local function open(band, entry, fields)
     'reported', '0', 'started_ms', now_ms)
   if job[3] then -- how far another attempt was says nothing of this one
     call('HDEL', record, 'progress')
+    call('ZREM', front, key)
   end
   granted[#granted + 1] = nonce
-  granted[#granted + 1] = key .. ' ' .. band .. ' ' .. entry .. ' ' .. owner .. ' ' .. deadline_ms
+  granted[#granted + 1] = key .. ' ' .. band .. ' ' .. entry .. ' ' .. owner .. ' ' .. deadline_ms .. (apart and ' apart' or '')
   hand_over(nonce, key, attempt, job[5], fields)
 end
 
-while taken < room do
-  local key = call('ZPOPMIN', front)[1]
-  if not key then
-    break
+-- A job that may be what kills its workers takes those beside it along, and they are counted too. So on its last chance
+-- it is handed out only to an owner that runs no other such job: the innocent among them then end well.
+local apart -- whether the owner runs one, once we had to know
+local function runs_one_apart()
+  if apart == nil then
+    apart = false
+    for _, lease in ipairs(call('HVALS', leases)) do
+      apart = apart or match(lease, '^%S+ %S+ %S+ (%S+) %d+ apart$') == owner
+    end
   end
-  local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry')
-  if job[1] then -- protected: without its group the entry is found in the line itself, below
-    local found = redis.pcall('XCLAIM', jobs[job[1]], GROUP, owner, 0, job[2])[1]
-    if found then
-      pcall(open, job[1], job[2], found[2])
+  return apart
+end
+
+if room > 0 then
+  for _, key in ipairs(call('ZRANGE', front, 0, room + 99)) do
+    if taken >= room then
+      break
+    end
+    local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'crashes', 'state')
+    local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
+    if not suspect or not runs_one_apart() then
+      call('ZREM', front, key)
+      -- protected: without its group the entry is found in the line itself, below
+      local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[job[1]], GROUP, owner, 0, job[2])[1]
+      if found then
+        local before = taken
+        pcall(open, job[1], job[2], found[2], suspect)
+        apart = apart or (suspect and taken > before)
+      end
     end
   end
 end

@@ -89,7 +89,15 @@ end
 
 -- Every "back in line": the entry pends under the reserved consumer, the job goes before newer ones. An entry that
 -- is no longer pending (its group was destroyed) comes again from the stream itself.
+-- A job that was started too often never comes back: it would circle for ever.
+local MAX_STARTS = 100
+
 local function back_in_line(record, key, job, attempt, worker, reason)
+  if tonumber(attempt) >= MAX_STARTS then
+    finish(record, key, job, 'failed', tail(key, attempt, 'failed', worker, ',"reason":"starts","error":{"type":' ..
+      '"TooManyStarts","message":"it was started ' .. attempt .. ' times and never ended"}'))
+    return
+  end
   local seq = plus_one(job.seq)
   emit(key, seq, tail(key, attempt, 'superseded', worker, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from ops.store import OwnStore, free_port  # noqa: E402
-from streams.connection import Store  # noqa: E402
-from tests.gateway.gateways import CHECKOUT, GatewayProcess, wait_for_answer  # noqa: E402
-from tests.support.builders import Desk  # noqa: E402
+from ops.store import OwnStore, free_port
+from streams.connection import Store
+from tests.gateway.gateways import CHECKOUT, GatewayProcess, wait_for_answer
+from tests.support.builders import Desk
 
 EVENTS = 50
 

@@ -1,5 +1,6 @@
 """What becomes of an attempt: its result, its error, or its silence."""
 
+import asyncio
 import sys
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from consumers import Attempt, Handlers
 from streams.errors import Lost
 from streams.keys import PlatformKeys
+from streams.policies import Policy
 from streams.transitions import Transitions
 from tests.consumers.conftest import Bench, serving
 
@@ -41,6 +43,54 @@ async def fails(attempt: Attempt[Any]) -> None:
 @handles("exit")
 async def exits(attempt: Attempt[Any]) -> None:
     sys.exit(3)
+
+
+@handles("cancel-itself")
+async def cancels_itself(attempt: Attempt[Any]) -> None:
+    task = asyncio.ensure_future(asyncio.sleep(10))
+    task.cancel()
+    await task
+
+
+class Rude(BaseException):
+    pass
+
+
+@handles("rude")
+async def rude(attempt: Attempt[Any]) -> None:
+    raise Rude("not even an Exception")
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@handles("speechless")
+async def speechless(attempt: Attempt[Any]) -> None:
+    raise Speechless
+
+
+class Picky(Struct):
+    count: int
+
+    def __post_init__(self) -> None:
+        raise KeyError("count")
+
+
+@handles("picky")
+async def picky(attempt: Attempt[Picky]) -> None: ...
+
+
+class Hollow(Struct):
+    count: int
+
+
+@handles("hollow")
+async def hollow(attempt: Attempt[Any]) -> Hollow:
+    result = Hollow(1)
+    del result.count
+    return result
 
 
 @handles("unkept")
@@ -87,12 +137,17 @@ async def test_each_step_of_an_attempt_is_shown_once(bench: Bench) -> None:
     [
         ("raise", {}, "RuntimeError", "luck"),
         ("exit", {}, "SystemExit", "3"),
+        ("cancel-itself", {}, "CancelledError", ""),
+        ("rude", {}, "Rude", "not even"),
+        ("speechless", {}, "Speechless", "__str__"),
+        ("picky", {"count": 1}, "WrongArgs", "count"),
+        ("hollow", {}, "WrongResult", "JSON"),
         ("unkept", {}, "WrongResult", "JSON"),
         ("large", {}, "WrongResult", "1 MB"),
         ("large-report", {}, "ValueError", "1 MB"),
         ("wrong-step", {}, "TypeError", "whole number or a name"),
         ("add", {"count": "many"}, "WrongArgs", "count"),
-        ("nobody-knows", {}, "UnknownKind", "add, exit"),
+        ("nobody-knows", {}, "UnknownKind", "add, cancel-itself"),
     ],
 )
 async def test_whatever_goes_wrong_ends_the_job_failed_and_says_why(
@@ -180,7 +235,7 @@ async def test_a_lease_nobody_here_runs_is_handed_back(bench: Bench) -> None:
         await bench.end_of(await bench.submit("add", {"count": 1}, platform="single"))
         # A claim in its name whose answer it never hears.
         await transitions.submit([(_job("stray"), "f")])
-        claims = await transitions.claim(keys, settings.owner, 2, 1, ["unheard"])
+        claims = await transitions.claim(keys, settings.owner, 2, Policy(overall=1), ["unheard"])
         if claims:  # the consumer itself may have been faster
             events = await bench.end_of("single.stray")
             assert [e.status for e in events] == ["queued", "started", "superseded", "started", "completed"]
@@ -191,3 +246,30 @@ def _job(key: str) -> Any:
     from streams.messages import Job
 
     return Job("single", key, "add", b'{"count":1}')
+
+
+async def test_reports_made_at_once_are_all_shown(bench: Bench) -> None:
+    mine = Handlers()
+
+    @mine("at-once")
+    async def at_once(attempt: Attempt[Any]) -> None:
+        await asyncio.gather(*(attempt.progress(number) for number in range(10)))
+
+    async with serving(bench.store, mine):
+        events = await bench.end_of(await bench.submit("at-once"))
+    assert sorted(event.step for event in events if isinstance(event.step, int)) == list(range(10))
+
+
+async def test_a_report_that_was_refused_may_be_made_again_corrected(bench: Bench) -> None:
+    mine = Handlers()
+
+    @mine("corrected")
+    async def corrected(attempt: Attempt[Any]) -> None:
+        try:
+            await attempt.progress(1, data=object())
+        except TypeError:
+            await attempt.progress(1, data="corrected")
+
+    async with serving(bench.store, mine):
+        events = await bench.end_of(await bench.submit("corrected"))
+    assert [event.data for event in events if event.step == 1] == ["corrected"]

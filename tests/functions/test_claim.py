@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from streams.connection import Store
 from streams.keys import BANDS
 from streams.messages import Claim
 from streams.reading import to_claims
@@ -93,8 +94,8 @@ async def test_two_claims_in_one_call_hold_to_the_limit_together(shop: Desk) -> 
     assert [keys_of(to_claims(answer)) for answer in answers] == [["a"], []]
 
 
-async def test_a_limit_of_two_lets_two_run(desk: Desk) -> None:
-    desk.overall = 2
+async def test_a_limit_of_two_lets_two_run(store: Store) -> None:
+    desk = Desk(store, overall=2)
     await desk.submit("a", "b", "c")
     assert keys_of(await desk.claim("ann", slots=9)) == ["a", "b"]
     assert await desk.claim("bob", slots=9) == []
@@ -267,3 +268,27 @@ async def test_a_new_attempt_begins_without_the_progress_of_the_old_one(desk: De
     await desk.release(held)
     await desk.claim()
     assert (await desk.record("a")).progress is None
+
+
+async def test_jobs_on_their_last_chance_run_apart_from_each_other(desk: Desk) -> None:
+    await desk.submit("poison", "good", "fresh")
+    for owner in ("ann", "bob"):  # two losses of both: one more ends them
+        for held in await desk.claim(owner, 2):
+            await desk.reclaim(held)
+    assert keys_of(await desk.claim("cid", 9)) == ["poison", "fresh"]
+    assert await desk.claim("cid", 9) == []
+    (good,) = await desk.claim("dan", 9)
+    assert good.key == "good"
+
+
+async def test_a_job_that_is_handed_back_a_hundred_times_ends_failed(desk: Desk) -> None:
+    await desk.submit("circle")
+    for number in range(1, 101):
+        (held,) = await desk.claim()
+        assert held.number == number
+        await desk.release(held)
+    last = (await desk.history("circle"))[-1]
+    assert last.status == "failed"
+    assert last.error is not None
+    assert last.error.type == "TooManyStarts"
+    assert await desk.claim() == []

@@ -21,7 +21,11 @@ async def test_the_time_of_an_event_is_right_on_every_day(store: Store) -> None:
     events = (files("streams.functions") / "events.lua").read_text(encoding="utf-8")
     clock, given = "local clock = call('TIME')", "local clock = { ARGV[1], ARGV[2] }"
     assert clock in events
-    script = "local format = string.format\n" + events.replace(clock, given).partition("local FEED_BYTES")[0] + "return stamp()"
+    script = (
+        "local format = string.format\n"
+        + events.replace(clock, given).partition("local FEED_BYTES")[0]
+        + "return stamp()"
+    )
     for day in DAYS:
         seconds = int((day - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
         stamp = await store.command("EVAL", script, 0, seconds, day.microsecond)

@@ -14,7 +14,7 @@ from streams.connection import Store
 from streams.messages import event_tail
 from tests.gateway.event_source import EventSource, Message
 from tests.gateway.gateways import gateway_thread
-from tests.gateway.test_history import END, FORGED, forged, history_of, race, story
+from tests.gateway.test_history import END, forged, forgeries, history_of, race, story
 from tests.gateway.test_leaks import empty
 from tests.support.builders import Desk, tell
 from tests.support.eventually import eventually
@@ -28,8 +28,8 @@ def told(messages: list[Message]) -> list[str]:
 async def test_a_stream_tells_the_past_then_the_present_then_the_end(
     http: httpx2.AsyncClient, gateway: str, desk: Desk
 ) -> None:
-    end = await race(desk)
-    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+    end = await race(desk, "streamed")
+    async with EventSource(gateway, "research.streamed") as source, source.open() as reading:
         headers = reading.response.headers
         assert reading.response.status_code == 200
         assert headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -43,7 +43,7 @@ async def test_a_stream_tells_the_past_then_the_present_then_the_end(
     assert reading.retry
     messages = (past + present)[:-1]
     assert all(message.id == message.told.id for message in messages)
-    history = await http.get("/research/history/research.a")
+    history = await http.get("/research/history/research.streamed")
     assert f"[{','.join(message.data for message in messages)}]" == history.text, "the same bytes"
 
 
@@ -164,7 +164,7 @@ async def test_an_id_that_another_gateway_told_first_is_no_reason_for_a_reset(
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         await reading.take(2)
         # In the log, but not yet in the feed of this gateway, which holds the job's channel already.
-        await store.command("RPUSH", desk.keys.log("a"), forged(3, 1, "progress", 1))
+        await store.command("RPUSH", desk.keys.log("a"), forged("a", 3, 1, "progress", 1))
         await store.command("HSET", desk.keys.record("a"), "seq", 3, "reported", 1)
         async with EventSource(gateway, "research.a") as other, other.open("3-1700000000000000") as resumed:
             await desk.report(held, 2)
@@ -182,30 +182,30 @@ async def test_an_empty_last_id_is_none(gateway: str, desk: Desk) -> None:
 async def test_who_has_seen_the_end_is_told_not_to_come_back(
     http: httpx2.AsyncClient, gateway: str, desk: Desk
 ) -> None:
-    await (await race(desk))()
-    events = await history_of(http)
+    await (await race(desk, "seen"))()
+    events = await history_of(http, "seen")
     for params in ({"headers": {"Last-Event-ID": events[-1]["id"]}}, {"params": {"lastEventId": events[-1]["id"]}}):
-        answer = await http.get("/research/stream/research.a", **params)  # type: ignore[arg-type]
+        answer = await http.get("/research/stream/research.seen", **params)  # type: ignore[arg-type]
         assert (answer.status_code, answer.content) == (204, b"")
-    async with EventSource(gateway, "research.a") as source, source.open(events[-2]["id"]) as reading:
+    async with EventSource(gateway, "research.seen") as source, source.open(events[-2]["id"]) as reading:
         assert told(await reading.rest()) == ["completed 2", "end"]
 
 
 async def test_what_somebody_writes_into_log_and_feed_is_not_streamed(
     http: httpx2.AsyncClient, gateway: str, desk: Desk, store: Store
 ) -> None:
-    end = await race(desk)
-    async with EventSource(gateway, "research.a") as source, source.open() as reading:
+    end = await race(desk, "f")
+    async with EventSource(gateway, "research.f") as source, source.open() as reading:
         past = await reading.take(7)
-        for number, event in enumerate([*FORGED, *await desk.log("a")]):
-            await store.command("RPUSH", desk.keys.log("a"), event)
+        for number, event in enumerate([*forgeries("f"), *await desk.log("f")]):
+            await store.command("RPUSH", desk.keys.log("f"), event)
             for seq in (number, 8):  # an old number, and the very next one
-                await store.command("XADD", desk.keys["events"], "*", f"a {seq}", event)
-        for strange in ("a", "a x", "a 8 8", " 8", "\xff 8", "a 99999999999999999999", "a ²", "a " + "9" * 5000):
+                await store.command("XADD", desk.keys["events"], "*", f"f {seq}", event)
+        for strange in ("f", "f x", "f 8 8", " 8", "\xff 8", "f 99999999999999999999", "f ²", "f " + "9" * 5000):
             await store.command("XADD", desk.keys["events"], "*", strange, b"rubbish")
         await end()
         assert told(past + await reading.rest()) == [*END, "end"]
-    assert story(await history_of(http)) == END
+    assert story(await history_of(http, "f")) == END
 
 
 async def test_a_forged_event_that_got_through_is_taken_back_when_the_true_one_comes(
@@ -217,7 +217,7 @@ async def test_a_forged_event_that_got_through_is_taken_back_when_the_true_one_c
         await reading.take(7)
         seen = asyncio.create_task(reading.take(1))
         while not seen.done():  # it is not believed while the log is being read
-            await store.command("XADD", desk.keys["events"], "*", "a 8", forged(8, 2, "progress", 77))
+            await store.command("XADD", desk.keys["events"], "*", "a 8", forged("a", 8, 2, "progress", 77))
             await asyncio.wait([seen], timeout=0.05)
         assert told(seen.result()) == ["progress 2 77"]
         await end()

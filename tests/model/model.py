@@ -28,6 +28,7 @@ class ModelJob:
     crashes: int = 0
     reported: int = 0
     goes_first: bool = False
+    apart: bool = False  # it runs on its last chance: its owner runs no other such job
     told: list[Told] = field(default_factory=lambda: [(None, Status.QUEUED, None)])
 
     @property
@@ -78,7 +79,7 @@ class ModelPlatform:
         given = [(nonce, running[nonce].key, running[nonce].attempt) for nonce in nonces if nonce in running]
         free = [nonce for nonce in nonces if nonce not in running]
         room = len(free) if not self.overall else min(len(free), self.overall - len(running))
-        taken = self._take(room)
+        taken = self._take(owner, room)
         for nonce, job in zip(free, taken, strict=False):
             job.state, job.nonce, job.owner = State.RUNNING, nonce, owner
             job.attempt, job.reported, job.goes_first = job.attempt + 1, 0, False
@@ -86,16 +87,26 @@ class ModelPlatform:
             given.append((nonce, job.key, job.attempt))
         return given
 
-    def _take(self, room: int) -> list[ModelJob]:
+    def _take(self, owner: str, room: int) -> list[ModelJob]:
         """Recovered jobs first, then band by band, each in the order of acceptance."""
-        taken = [job for job in self.jobs.values() if job.goes_first][: max(0, room)]
+        taken: list[ModelJob] = []
+        apart = any(job.apart and job.owner == owner for job in self.running().values())
+        for job in self.jobs.values():
+            last_chance = 0 < job.crashes == self.max_crashes - 1
+            if job.goes_first and len(taken) < room and not (last_chance and apart):
+                taken.append(job)
+                job.apart = last_chance
+                apart = apart or last_chance
         for band in BANDS:
             while len(taken) < room:
                 unread = [job for job in self.line(band) if job.place > self.read_to[band]]
                 if not (batch := unread[: room - len(taken)]):
                     break
                 self.read_to[band] = batch[-1].place
-                taken += [job for job in batch if job.state is State.WAITING]
+                waiting = [job for job in batch if job.state is State.WAITING and job not in taken]
+                for job in waiting:
+                    job.apart = False
+                taken += waiting
         return taken
 
     def report(self, key: str, nonce: str, number: int) -> str:

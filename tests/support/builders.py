@@ -8,6 +8,7 @@ from typing import Any
 from streams.connection import Store
 from streams.keys import BANDS, GROUP, PlatformKeys
 from streams.messages import Claim, Event, Job, Lease, Look, Record, Step, decode_event, event_tail
+from streams.policies import Policy
 from streams.reading import read_job, read_record
 from streams.states import Status
 from streams.transitions import Operation, Transitions, claim, complete, fail, release, report
@@ -58,6 +59,7 @@ class Desk:
         self.transitions = Transitions(store)
         self.keys = PlatformKeys(platform)
         self.overall = overall
+        self.policy = Policy(overall=overall, max_crashes=max_crashes)
         self.max_crashes = max_crashes
         self.owners: dict[str, str] = {}
         self._nonces = (f"n{number}" for number in count(1))
@@ -82,7 +84,7 @@ class Desk:
 
     async def claim_as(self, owner: str, nonces: Sequence[str]) -> list[Claim]:
         """Claim under given nonces, as a repeated call does."""
-        return await self.transitions.claim(self.keys, owner, 10.0, self.overall, nonces)
+        return await self.transitions.claim(self.keys, owner, 10.0, self.policy, nonces)
 
     async def start(self, key: str = "a", owner: str = "ann") -> Claim:
         """A job of its own that runs."""
@@ -139,7 +141,7 @@ class Desk:
         return release(self.keys, held.key, held.nonce, self.owners[held.nonce])
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
-        return claim(owner, 10.0, self.overall, nonces)
+        return claim(owner, 10.0, self.policy, nonces)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
         return event_tail(self.keys.id(held.key), held.number, Status.PROGRESS, step, self.owners.get(held.nonce))

@@ -1,0 +1,79 @@
+"""Requests as bytes: what HTTP leaves to the server, and what a parser made for speed leaves to us."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+import pytest
+
+from gateway.server import HEAD_BYTES
+from tests.support.builders import Desk
+
+
+async def answer_to(gateway: str, request: bytes) -> bytes:
+    """All that comes back until the gateway hangs up."""
+    address = urlsplit(gateway)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(request)
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+
+
+def with_headers(size: int, *, line: int = 1000) -> bytes:
+    """A whole request with about this many bytes of headers."""
+    fields = b"".join(b"X-%d: %b\r\n" % (number, b"x" * (line - 10)) for number in range(size // line))
+    return b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n" % fields
+
+
+@pytest.mark.parametrize("line", [100, 10_000])
+async def test_headers_may_have_a_reasonable_size(gateway: str, line: int) -> None:
+    assert (await answer_to(gateway, with_headers(HEAD_BYTES * 3 // 4, line=line))).startswith(b"HTTP/1.1 200 ")
+    assert (await answer_to(gateway, with_headers(HEAD_BYTES * 2, line=line))).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_an_address_of_any_length_is_not_taken(gateway: str) -> None:
+    request = b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert (await answer_to(gateway, request % (b"x" * 2 * HEAD_BYTES))).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("part", [b"x" * 1000, b"x: y\r\n" * 200], ids=["one header", "many headers"])
+async def test_headers_without_end_are_not_read_on(gateway: str, part: bytes) -> None:
+    address = urlsplit(gateway)
+    _, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
+    with pytest.raises(ConnectionError):
+        for _ in range(100_000):
+            writer.write(part)
+            await asyncio.wait_for(writer.drain(), 5)
+    writer.close()
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n"], ids=["none", "two"])
+async def test_a_request_has_one_host(gateway: str, hosts: bytes) -> None:
+    answer = await answer_to(gateway, b"GET /healthz HTTP/1.1\r\n%b\r\n" % hosts)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"MALFORMED"' in answer
+
+
+async def test_an_old_client_is_served_too(gateway: str) -> None:
+    assert (await answer_to(gateway, b"GET /healthz HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_requests_sent_together_are_answered_in_order(gateway: str, desk: Desk) -> None:
+    await desk.submit("a")
+    paths = (b"/research/history/research.a", b"/healthz", b"/research/history/research.none", b"/healthz")
+    together = b"".join(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path for path in paths)
+    answer = await answer_to(gateway, together + b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    words = (b'"queued"', b'"ok"', b'"JOB_NOT_FOUND"', b'"ok"', b"Tailrace serves here")
+    places = [0]
+    for word in words:
+        places.append(answer.index(word, places[-1]) + 1)
+
+
+async def test_rubbish_behind_a_good_request_does_not_spoil_its_answer(gateway: str, desk: Desk) -> None:
+    """The good one is answered, or nobody is; never half an answer with a problem inside."""
+    await desk.submit("a")
+    good = b"GET /research/history/research.a HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = await answer_to(gateway, good + b"rubbish\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 ") == 1
