@@ -88,8 +88,9 @@ def load_handlers(where: str) -> Handlers:
         module = _module_of_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except BadConfiguration:
         raise
-    except ImportError as error:
-        raise BadConfiguration(f"TAILRACE_HANDLERS: cannot import {where}: {error}") from error
+    except Exception as error:  # a typing mistake there is as likely as a missing module
+        cause = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise BadConfiguration(f"TAILRACE_HANDLERS: cannot import {where}: {cause}") from error
     found = [value for value in vars(module).values() if isinstance(value, Handlers)]
     if not found:
         raise BadConfiguration(f"TAILRACE_HANDLERS: {where} has no Handlers(); write `handles = Handlers()` there")

@@ -153,6 +153,8 @@ class Runner:
                 message = f"the result has {len(event)} bytes; over 1 MB does not go into the store"
             outcome = Failed(Failure("WrongResult", message))
         assert isinstance(outcome, Failed)
+        why = f"{outcome.error.type}: {outcome.error.message}"
+        log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why)
         return fail(self._keys, claim.key, claim.nonce, self._last_event(claim, Status.FAILED, error=outcome.error))
 
     def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:

@@ -50,14 +50,19 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP at all is a problem too, as long as no answer is under way."""
+        """What is no HTTP at all is a problem too. It never gets into the answer to what came before it."""
         cycle = self.cycle
-        if not self.pipeline and (cycle is None or cycle.response_complete or not cycle.response_started):
+        answering = cycle is not None and not cycle.response_complete
+        if answering and not cycle.response_started and not cycle.more_body:  # a whole request: answer it, and no more
+            cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        if not self.pipeline and not (answering and cycle.response_started):
             answer = problem(400, "MALFORMED", NOT_HTTP, {"Connection": "close"})
             head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
             self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%b\r\n%b" % (head, answer.body))
-        if cycle is not None:
-            cycle.disconnected = True  # what the app still says is for nobody
+        if answering:
+            cycle.disconnected = True  # what is still said is for nobody
         self.transport.close()
 
 

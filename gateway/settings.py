@@ -31,6 +31,10 @@ class GatewaySettings(Struct, frozen=True):
     def read(cls, environment: Environment | None = None, *, host: str | None = None, port: int | None = None) -> Self:
         """From the environment; what is given here goes before it."""
         env = environment or Environment()
+        if env.secret("TAILRACE_API_KEYS"):
+            raise BadConfiguration(
+                "TAILRACE_API_KEYS is set, but this version has no keys: it serves this machine only"
+            )
         return cls(
             streams=StreamsSettings.read(env),
             host=host or env.text("HOST") or "127.0.0.1",

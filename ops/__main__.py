@@ -30,6 +30,8 @@ class Command(NamedTuple):
     arguments: tuple[Argument, ...] = ()
     role: str = ""
     """The package whose own command line this is."""
+    usage: str = ""
+    """What a role takes, for its help: the role itself is not imported for that."""
     takes_rest: bool = False
     """What we do not know is no error: it is in `options.rest`, for the tool behind the command."""
 
@@ -66,8 +68,13 @@ COMMANDS = {
             JSON,
         ),
     ),
-    "gateway": Command("serve HTTP in the foreground", role="gateway", takes_rest=True),
-    "consume": Command("work on jobs in the foreground", role="consumers", takes_rest=True),
+    "gateway": Command("serve HTTP in the foreground", role="gateway", takes_rest=True, usage="[--host H] [--port N]"),
+    "consume": Command(
+        "work on jobs in the foreground",
+        role="consumers",
+        takes_rest=True,
+        usage="[PLATFORM …] [--handlers MODULE]",
+    ),
     "submit": Command(
         "ask for a job and print its id",
         (
@@ -112,9 +119,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        # A role prints its own help.
+        usage = f"tailrace {name} [-h] {command.usage}" if command.usage else None
         subparser = subparsers.add_parser(
-            name, help=command.help, description=command.help, allow_abbrev=False, add_help=not command.role
+            name, help=command.help, description=command.help, allow_abbrev=False, usage=usage
         )
         for names, settings in command.arguments:
             subparser.add_argument(*names, **settings)
@@ -142,11 +149,21 @@ def run_command(options: argparse.Namespace) -> int:
     role = COMMANDS[options.command].role
     code: int
     if role:
+        use_running_store()
         sys.argv = [f"tailrace {options.command}", *options.rest]
         code = importlib.import_module(f"{role}.__main__").main()
     else:
         code = importlib.import_module(f"ops.{options.command}").run(options)
     return code
+
+
+def use_running_store() -> None:
+    """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
+    if not any(os.environ.get(name) for name in ("REDIS_URL", "REDIS_URL_FILE", "REDIS_HOST")):
+        from ops.store import find_running
+
+        if url := find_running(DATA.settings["default"]):
+            os.environ["REDIS_URL"] = url
 
 
 def exit_code(error: BaseException) -> int | None:

@@ -19,6 +19,7 @@ RUNTIME = [
     "anyio",
     "cronsim",
     "hiredis",
+    "httptools",
     "msgspec",
     "prometheus_client",
     "psutil",

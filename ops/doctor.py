@@ -113,7 +113,10 @@ def served(platform: str, before: Look, after: Look, declared: bool) -> list[Fin
         return [wrong(platform, says, f"{command}python3 -m ops consume {platform}")]
     silent = {lease.owner: lease for lease in after.leases if lease.owner not in alive}
     return [
-        advice(platform, f"{owner} is silent; its jobs go to others {lease.deadline_seconds:g} s after its last beat")
+        advice(
+            platform,
+            f"{owner} is silent; its jobs go to others once one of them has seen that for {lease.deadline_seconds:g} s",
+        )
         for owner, lease in silent.items()
     ]
 

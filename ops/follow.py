@@ -11,12 +11,13 @@ from ops.terminal import console, event_line
 
 
 def run(options: argparse.Namespace) -> int:
-    anyio.run(follow, options)
-    return 0
+    return anyio.run(follow, options)
 
 
-async def follow(options: argparse.Namespace) -> None:
+async def follow(options: argparse.Namespace) -> int:
+    """0 when the job completed, 1 when it ended otherwise."""
     out = console()
+    raw = b"{}"
     async with reach(options.data) as store:
         async for raw in follow_story(store, options.job):
             if options.json:
@@ -24,3 +25,4 @@ async def follow(options: argparse.Namespace) -> None:
             else:
                 out.print(event_line(decoded(raw)))
                 sys.stdout.flush()
+    return 0 if decoded(raw).get("status") == "completed" else 1

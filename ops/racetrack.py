@@ -172,8 +172,8 @@ class Racetrack:
                 race.troubles.append(f"B took over only {race.taken - race.frozen:.1f} s after A was frozen")
             time.sleep(max(0.0, race.taken + pause - self._now()))
             with Looks(self._family.url, self._entry(job), race.holders):
+                race.thawed = self._now()  # before the signal: what A writes comes after it
                 a.thaw()
-                race.thawed = self._now()
                 show(race.thawed, "A is thawed (SIGCONT)")
                 self._said(monitor, job, "completed", 2)
             self._said(monitor, job, "completed", 1)  # A's handler comes to its end as well, and is refused

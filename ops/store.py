@@ -146,6 +146,16 @@ def locks(file: IO[str]) -> bool:
     return True
 
 
+def make_folder(folder: Path) -> None:
+    """The data folder, open to its user alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadConfiguration(
+            f"the data folder {folder} cannot be made ({error.strerror}); name another with --data"
+        ) from None
+
+
 class OwnStore:
     """A server of our own: `with OwnStore(folder) as store: … store.url …`.
 
@@ -181,7 +191,7 @@ class OwnStore:
 
     def start(self) -> Self:
         """Start the server and wait until it answers, however long it loads."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.folder)
         self._ownership.take()
         try:
             log_start = self.log.stat().st_size if self.log.exists() else 0

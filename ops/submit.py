@@ -38,7 +38,10 @@ async def submit(options: argparse.Namespace, args: Any) -> int:
         print(json.dumps(last.get("result"), ensure_ascii=False))
         return 0
     error = last.get("error") or {}
-    say(f"tailrace: job {job_id} {last['status']}" + (f": {plain(error.get('message', ''))}" if error else ""))
+    say(
+        f"tailrace: job {job_id} {last['status']}"
+        + (f": {error.get('type')}: {plain(error.get('message', ''))}; see `ops show {job_id}`" if error else "")
+    )
     return 1
 
 

@@ -65,6 +65,11 @@ class Supervised:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
+    async def gone(self) -> None:
+        """Wait until the process has ended: a loop that closes before would complain."""
+        if self._process:
+            await self._process.wait()
+
     async def _start(self) -> asyncio.subprocess.Process:
         options = self._family.options(self.name, **self._variables)
         with options["stdout"]:

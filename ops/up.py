@@ -18,7 +18,7 @@ from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from gateway.settings import GatewaySettings
 from ops.children import Family, role
-from ops.store import Ownership, OwnStore
+from ops.store import Ownership, OwnStore, find_running, make_folder
 from ops.supervised import Supervised, end
 from ops.terminal import say
 from streams.connection import Store, check_fitness
@@ -26,7 +26,7 @@ from streams.errors import BadConfiguration, TailraceError
 from streams.policies import Platforms
 from streams.settings import Environment
 
-FIRST = "research"  # the platform of the example that newcomers are shown: it is served first
+FIRST = ("research", "default")  # the platforms of the examples that newcomers are shown: they are served first
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
 STORE_LOOK_SECONDS = 0.2
 START_SECONDS = 0.6  # what a consumer and its heart take of one processor until they are at work
@@ -37,6 +37,10 @@ def run(options: argparse.Namespace) -> int:
     settings = GatewaySettings.read(port=options.port)
     lanes = chosen_lanes(settings.streams.platforms, options.platforms)
     grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
+    if find_running(options.data):
+        raise BadConfiguration(
+            f"`up` runs on the data folder {options.data} already: end that one first, or name another with --data"
+        )
     port = free_port(settings.host, settings.port)
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):
         family = Family(url, options.data / "logs")
@@ -86,7 +90,7 @@ def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStor
             yield store.url, store
         return
     anyio.run(look_at, url)
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(data)
     folder = Ownership(data)
     folder.take()
     try:
@@ -120,7 +124,7 @@ class Up:
         self._gateway = Supervised(family, "gateway", role("gateway"), HOST=self._host, PORT=str(self._port))
         self._consumers = [
             Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]))
-            for lane in sorted(lanes, key=lambda lane: lane != FIRST)
+            for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
         self._begun: list[Supervised] = []
 
@@ -141,6 +145,9 @@ class Up:
         finally:
             for child in (self._gateway, *self._consumers):
                 child.kill()
+            with anyio.CancelScope(shield=True):
+                for child in (self._gateway, *self._consumers):
+                    await child.gone()
 
     async def _begin(self, tasks: TaskGroup, shutdown: Shutdown) -> None:
         """Start the first consumer beside the gateway, say that we are ready when that is, and start the others.
@@ -184,7 +191,7 @@ stop       Ctrl-C""",
 
 def example(platforms: list[str]) -> tuple[str, str, str]:
     """A first job that somebody here will do: path and body for curl, and the same as a command."""
-    if FIRST in platforms:
+    if FIRST[0] in platforms:
         query = json.dumps({"query": "why do rivers meander"})
         return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"
     body = json.dumps({"platform": platforms[0], "kind": "drill", "args": {"steps": 5, "seconds": 1}})

@@ -80,6 +80,10 @@ class StreamsSettings(Struct, frozen=True):
 
 def _url(env: Environment) -> str | None:
     url = env.secret("REDIS_URL")
+    if env.text("REDIS_PORT") and not env.text("REDIS_HOST"):
+        raise BadConfiguration(
+            "REDIS_PORT is set without REDIS_HOST; say where the store is with both, or with REDIS_URL"
+        )
     if url is None and (host := env.text("REDIS_HOST")):
         url = f"redis://{host}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
     if url is not None and not url.startswith(SCHEMES):

@@ -80,3 +80,10 @@ def test_a_users_handler_is_taken_before_a_built_in_one(tmp_path: Path) -> None:
 def test_what_holds_no_handlers_is_named(where: str) -> None:
     with pytest.raises(BadConfiguration, match="TAILRACE_HANDLERS"):
         load_handlers(where)
+
+
+def test_a_typing_mistake_in_the_handlers_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mistaken_handlers.py"
+    file.write_text("def x(:\n")
+    with pytest.raises(BadConfiguration, match="SyntaxError"):
+        load_handlers(str(file))
