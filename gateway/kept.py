@@ -1,4 +1,4 @@
-"""Kept histories: one read of the store for all who ask at the same time and, once a job has ended, for a second more."""
+"""Kept histories: one read of the store for all who ask at once and, when the job has ended, for a second more."""
 
 import asyncio
 import time

@@ -60,7 +60,7 @@ class Connection(HttpToolsProtocol):
         if not self.pipeline and not (answering and cycle.response_started):
             answer = problem(400, "MALFORMED", NOT_HTTP, {"Connection": "close"})
             head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
-            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%b\r\n%b" % (head, answer.body))
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%b\r\n%b" % (head, bytes(answer.body)))
         if answering:
             cycle.disconnected = True  # what is still said is for nobody
         self.transport.close()

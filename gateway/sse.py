@@ -1,8 +1,8 @@
 """Server-sent events: one client's stream of one job, resumed exactly where it broke off.
 
 A client is a cursor into a shared channel. News are written to its connection at once, in the feed's own task: to wake
-a task for each client, and to pass the same bytes through every layer of an ASGI application, took three quarters of
-the time. A client's own task only waits: for the end, and for one that reads slowly.
+a task for each client, and to pass the same bytes through every layer of an ASGI application, took half the time. A
+client's own task only waits: for the end, and for a client that reads slowly.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from gateway.settings import GatewaySettings
 from ops.children import Family, role
-from ops.store import Ownership, OwnStore, find_running, make_folder
+from ops.store import Ownership, OwnStore, make_folder
 from ops.supervised import Supervised, end
 from ops.terminal import say
 from streams.connection import Store, check_fitness
@@ -37,10 +37,7 @@ def run(options: argparse.Namespace) -> int:
     settings = GatewaySettings.read(port=options.port)
     lanes = chosen_lanes(settings.streams.platforms, options.platforms)
     grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
-    if find_running(options.data):
-        raise BadConfiguration(
-            f"`up` runs on the data folder {options.data} already: end that one first, or name another with --data"
-        )
+    refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
     port = free_port(settings.host, settings.port)
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):
         family = Family(url, options.data / "logs")
@@ -51,6 +48,13 @@ def run(options: argparse.Namespace) -> int:
             family.close()
     say("stopped")
     return 0
+
+
+def refuse_folder_in_use(data: Path) -> None:
+    if data.is_dir():
+        folder = Ownership(data)
+        folder.take()
+        folder.give_back()
 
 
 def chosen_lanes(platforms: Platforms, given: str | None) -> dict[str, list[str]]:

@@ -10,7 +10,6 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -33,18 +32,15 @@ class Listeners:
             self._links[link.fileno()] = link
             self._rests[link.fileno()] = b""
             self._poll.register(link.fileno(), select.EPOLLIN)
-            if number % 100 == 99:  # do not overrun the queue of a server that accepts slowly
-                self.listen_until(lambda number=number: len(self._first_word) > number - 100)
-        self.listen_until(lambda: len(self._first_word) == clients)
+            while len(self._links) - len(self._first_word) > 100:  # do not overrun a server that accepts slowly
+                self._listen()
+        while len(self._first_word) < clients:
+            self._listen()
 
     def _start_to_count(self) -> None:
         self.deliveries = 0
         self.delays_ms: list[float] = []
         self.first = self.last = 0.0
-
-    def listen_until(self, done: Callable[[], bool]) -> None:
-        while not done():
-            self._listen()
 
     def _listen(self) -> bool:
         heard = [descriptor for descriptor, _ in self._poll.poll(0.5, 512) if descriptor]
@@ -56,7 +52,8 @@ class Listeners:
         """Count from now until the word `stop`, and then until nothing more comes."""
         self._start_to_count()
         self._poll.register(0, select.EPOLLIN)
-        self.listen_until(lambda: bool(select.select([0], [], [], 0)[0]))
+        while not select.select([0], [], [], 0)[0]:
+            self._listen()
         self._poll.unregister(0)
         while self._listen():
             pass

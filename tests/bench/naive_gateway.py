@@ -5,6 +5,7 @@ For comparison only: `naive_gateway.py REDIS_URL PORT` streams the Redis stream 
 
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import redis.asyncio
 import uvicorn
@@ -22,7 +23,8 @@ def create_app(url: str) -> Starlette:
             async with redis.asyncio.Redis.from_url(url, socket_timeout=None) as client:
                 cursor = "0"
                 while True:
-                    for _, entries in await client.xread({name: cursor}, block=0, count=200):
+                    news: Any = await client.xread({name: cursor}, block=0, count=200)
+                    for _, entries in news:
                         for entry, fields in entries:
                             cursor = entry
                             yield b"id: %b\ndata: %b\n\n" % (fields[b"id"], fields[b"event"])

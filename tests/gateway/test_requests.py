@@ -1,6 +1,7 @@
 """Requests as bytes: what HTTP leaves to the server, and what a parser made for speed leaves to us."""
 
 import asyncio
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -40,12 +41,16 @@ async def test_an_address_of_any_length_is_not_taken(gateway: str) -> None:
 @pytest.mark.parametrize("part", [b"x" * 1000, b"x: y\r\n" * 200], ids=["one header", "many headers"])
 async def test_headers_without_end_are_not_read_on(gateway: str, part: bytes) -> None:
     address = urlsplit(gateway)
-    _, writer = await asyncio.open_connection(address.hostname, address.port)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
-    with pytest.raises(ConnectionError):
-        for _ in range(100_000):
+    with suppress(ConnectionError):
+        for _ in range(10_000):
+            if reader.at_eof() or writer.is_closing():
+                break
             writer.write(part)
             await asyncio.wait_for(writer.drain(), 5)
+        else:
+            pytest.fail("the gateway went on reading")
     writer.close()
 
 
