@@ -45,7 +45,7 @@ class Live:
         channel.watchers.add(watcher)
         self.watched.set()
         try:
-            if not channel.frames:
+            if not channel.frames or channel.gone:
                 await self.catch_up(channel)
             yield channel
         finally:
@@ -118,15 +118,11 @@ class Live:
         try:
             await self._read_logs(channels, whole=False)
         except AWAY as error:
-            for channel, waiting in behind.items():
-                if channel.frames:
-                    self._behind.setdefault(channel, [])
-                settle(waiting, error)
+            self._put_back(behind, error)
             raise
         except Exception as error:
             if len(behind) > 1:  # one damaged job must not hold up the others
-                for channel, waiting in behind.items():
-                    await self._read({channel: waiting})
+                await self._read_apart(behind)
                 return
             for channel, waiting in behind.items():
                 log.error("unreadable_job", job=channel.job_id, reason=repr(error))
@@ -139,13 +135,30 @@ class Live:
         for channel, waiting in behind.items():
             settle(waiting, JobNotFound(channel.job_id) if channel.gone else None)
 
+    async def _read_apart(self, behind: dict[Channel, list[asyncio.Future[None]]]) -> None:
+        left = dict(behind)
+        for channel in behind:
+            try:
+                await self._read({channel: left.pop(channel)})
+            except AWAY as error:
+                self._put_back(left, error)
+                raise
+
+    def _put_back(self, behind: dict[Channel, list[asyncio.Future[None]]], error: Exception) -> None:
+        """The store went away: who waits hears it, and what was shown before is brought up to date later."""
+        for channel, waiting in behind.items():
+            if channel.frames:
+                self._behind.setdefault(channel, [])
+            settle(waiting, error)
+
     async def _read_logs(self, channels: list[Channel], *, whole: bool) -> None:
         wanted = [(channel.keys, channel.key, 1 if whole else channel.next_read) for channel in channels]
         unlike = []
         for channel, (_, _, first), job in zip(channels, wanted, await read_jobs(self._store, wanted), strict=True):
+            channel.gone = job is None
             if job is None:
-                channel.gone = True
-            elif first == 1:
+                continue
+            if first == 1:
                 channel.replace(job[1])
             elif not channel.extend(job[1]):
                 unlike.append(channel)
