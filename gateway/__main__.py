@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import resource
 import sys
 
 import structlog
@@ -21,6 +22,7 @@ def run(settings: GatewaySettings) -> int:
     """Serve until SIGTERM or SIGINT; the exit code."""
     if (lifeline := descriptor()) is not None:
         watch(lifeline)
+    allow_many_clients()
     app = create_app(settings)
     try:
         listener = bind(settings.host, settings.port)
@@ -32,6 +34,12 @@ def run(settings: GatewaySettings) -> int:
     Server(app, settings).run(sockets=[listener])
     log.info("gateway_ended")
     return 0
+
+
+def allow_many_clients() -> None:
+    """Each stream is an open file, and shells often allow only 1024 of them: take what we are allowed at most."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def look_at_store(settings: GatewaySettings) -> None:

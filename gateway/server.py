@@ -13,6 +13,7 @@ from gateway.replies import problem
 from gateway.settings import GatewaySettings
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
+FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in chunks of one byte has six of them
 NOT_HTTP = f"this is not an HTTP/1.1 request with one Host and at most {HEAD_BYTES} bytes of headers"
 
 log = structlog.get_logger()
@@ -25,15 +26,32 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.app_state = {**self.app_state, "connection": self}  # every request of it gets a copy
         self._head_bytes = 0  # what came since the last head was complete, as far as it may belong to the next
+        self._framing_bytes = 0  # what came of this request and is not its body
 
     def data_received(self, data: bytes) -> None:
-        """The parser takes heads of any size, and keeps what it has of them: they are bounded here."""
+        """The parser takes heads and trailers of any size, and keeps what it has of them: they are bounded here."""
         self._head_bytes += len(data)
+        self._framing_bytes += len(data)
         super().data_received(data)
+        if self._framing_bytes > FRAMING_BYTES and not self.transport.is_closing():
+            self.send_400_response("")
+            return
         if self.scope is None or "method" in self.scope:  # no head is under way
             self._head_bytes = 0
         elif self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        self._framing_bytes = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.scope is None or "method" not in self.scope:  # else a trailer: nobody here reads them
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes -= len(body)
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Refuse what the parser lets through: a head too large that came in one piece, and not exactly one host."""

@@ -31,7 +31,10 @@ def create_app(url: str) -> Starlette:
 
         return StreamingResponse(frames(), media_type="text/event-stream")
 
-    return Starlette(routes=[Route("/{name}", stream)])
+    async def healthz(_: Request) -> Response:
+        return Response()
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/{name}", stream)])
 
 
 if __name__ == "__main__":

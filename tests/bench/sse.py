@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 from ops.store import OwnStore, free_port  # noqa: E402
 from streams.connection import Store  # noqa: E402
 from streams.messages import Claim, event_tail  # noqa: E402
-from tests.gateway.gateways import GatewayProcess  # noqa: E402
+from tests.gateway.gateways import GatewayProcess, wait_for_answer  # noqa: E402
 from tests.support.builders import Desk  # noqa: E402
 
 BATCH = 25  # events of the hot job in one call
@@ -119,8 +119,9 @@ async def theirs(store: Store, jobs: int) -> tuple[list[str], Tell]:
 @contextmanager
 def naive_gateway(url: str) -> Iterator[tuple[int, int]]:
     port = free_port(0)
-    process = subprocess.Popen([sys.executable, str(HERE / "naive_gateway.py"), url, str(port)])
+    process = subprocess.Popen([sys.executable, str(HERE / "naive_gateway.py"), url, str(port)], text=True)
     try:
+        wait_for_answer(f"http://127.0.0.1:{port}", process)
         yield port, process.pid
     finally:
         process.kill()

@@ -54,6 +54,23 @@ async def test_headers_without_end_are_not_read_on(gateway: str, part: bytes) ->
     writer.close()
 
 
+@pytest.mark.parametrize("part", [b"x" * 10_000, b"x: y\r\n" * 2000], ids=["one trailer", "many trailers"])
+async def test_trailers_without_end_are_not_read_on(gateway: str, part: bytes) -> None:
+    address = urlsplit(gateway)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b"POST /research/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+    writer.write(b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: ")
+    with suppress(ConnectionError):
+        for _ in range(10_000):
+            if reader.at_eof() or writer.is_closing():
+                break
+            writer.write(part)
+            await asyncio.wait_for(writer.drain(), 5)
+        else:
+            pytest.fail("the gateway went on reading")
+    writer.close()
+
+
 @pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n"], ids=["none", "two"])
 async def test_a_request_has_one_host(gateway: str, hosts: bytes) -> None:
     answer = await answer_to(gateway, b"GET /healthz HTTP/1.1\r\n%b\r\n" % hosts)

@@ -65,7 +65,10 @@ async def test_a_silent_owner_is_only_advice_while_others_serve_its_platform(dep
     await deployment.consumer("research")
     result = tailrace("doctor", REDIS_URL=deployment.url, TAILRACE_BEAT_SECONDS="0.3", TAILRACE_DEADLINE_SECONDS="2")
     assert result.returncode == 0
-    assert "! research     gone is silent; its jobs go to others once one of them has seen that for 10 s\n" in result.stdout
+    assert (
+        "! research     gone is silent; its jobs go to others once one of them has seen that for 10 s\n"
+        in result.stdout
+    )
 
 
 async def test_an_evicting_store_is_refused(deployment: Deployment) -> None:
