@@ -59,6 +59,7 @@ CHANGES: Final = (
     Change("complete", State.RUNNING, State.COMPLETED, Status.COMPLETED),
     Change("fail", State.RUNNING, State.FAILED, Status.FAILED),
     Change("release", State.RUNNING, State.WAITING, Status.SUPERSEDED),
+    Change("release", State.RUNNING, State.FAILED, Status.FAILED),
     Change("reclaim", State.RUNNING, State.WAITING, Status.SUPERSEDED),
     Change("reclaim", State.RUNNING, State.FAILED, Status.FAILED),
     Change("cancel", State.WAITING, State.CANCELLED, Status.CANCELLED),
