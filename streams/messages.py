@@ -68,10 +68,10 @@ class Record(Struct, frozen=True):
     key: str
     state: State
     kind: str
-    band: str
     entry: str
     accepted_ms: int
     fingerprint: str
+    band: str = "normal"
     seq: int = 1
     attempt: int = 0
     nonce: str | None = None

@@ -94,14 +94,15 @@ if room > 0 then
       break
     end
     local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'crashes', 'state')
+    local band = job[1] or 'normal'
     local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
     if not suspect or not runs_one_apart() then
       call('ZREM', front, key)
       -- protected: without its group the entry is found in the line itself, below
-      local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[job[1]], GROUP, owner, 0, job[2])[1]
+      local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[band], GROUP, owner, 0, job[2])[1]
       if found then
         local before = taken
-        pcall(open, job[1], job[2], found[2], suspect)
+        pcall(open, band, job[2], found[2], suspect)
         apart = apart or (suspect and taken > before)
       end
     end

@@ -56,7 +56,7 @@ local function fence(record, nonce, goal, extra)
   if field[2] ~= nonce then
     return nil, 'lost'
   end
-  local job = { seq = field[3], entry = field[4], band = field[5], extra = field[6] }
+  local job = { seq = field[3], entry = field[4], band = field[5] or 'normal', extra = field[6] }
   if field[1] ~= 'running' then
     return nil, field[1] == goal and 'again' or 'lost', job
   end

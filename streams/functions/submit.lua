@@ -27,6 +27,9 @@ if #payload > tonumber(room) then
 else
   entry = call('XADD', jobs[band], '*', 'id', key, 'args', payload)
 end
-call('HSET', record, 'state', 'waiting', 'kind', kind, 'band', band, 'entry', entry, 'fingerprint', fingerprint)
+call('HSET', record, 'state', 'waiting', 'kind', kind, 'entry', entry, 'fingerprint', fingerprint)
+if band ~= 'normal' then -- as most are: a record without a band costs 16 bytes less
+  call('HSET', record, 'band', band)
+end
 rung = true
 return { 'accepted', 'waiting' }

@@ -53,7 +53,7 @@ def test_an_error_reads_as_a_failure() -> None:
 
 
 def test_a_job_and_its_record_have_the_same_id() -> None:
-    record = Record("kurly", "a", State.WAITING, "scan", "normal", "1-0", 1, "f")
+    record = Record("kurly", "a", State.WAITING, "scan", "1-0", 1, "f")
     assert Job("kurly", "a", "scan", b"{}").id == record.id == "kurly.a"
 
 
