@@ -1,5 +1,6 @@
 """Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it in line once."""
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -19,6 +20,8 @@ from streams.states import State
 from streams.transitions import Transitions
 
 BATCH = 500  # jobs in one call: a few milliseconds of the server's time
+
+Batch = list[tuple[int, Job, str]]  # of one platform: place in the answer, job, fingerprint
 
 
 class Submission(Struct, frozen=True):
@@ -56,21 +59,34 @@ class Producer:
     async def submit_many(self, submissions: Sequence[Submission]) -> list[Submitted | Refused]:
         """Accept each valid one and say why not of each other, in the order given."""
         answers: dict[int, Submitted | Refused] = {}
-        by_platform: dict[str, list[tuple[int, Job, str]]] = {}
+        gathering: dict[str, Batch] = {}
+        under_way: list[asyncio.Task[None]] = []
         for index, submission in enumerate(submissions):
             try:
                 job, fingerprint = self._check(submission)
             except Refused as refusal:
                 answers[index] = refusal
+                continue
+            batch = gathering.setdefault(job.platform, [])
+            batch.append((index, job, fingerprint))
+            if len(batch) == BATCH:  # the store works on it while we check the next ones
+                del gathering[job.platform]
+                under_way.append(asyncio.create_task(self._send(batch, answers)))
+                await asyncio.sleep(0)
+        for batch in gathering.values():
+            if not under_way:
+                await self._send(batch, answers)
             else:
-                by_platform.setdefault(job.platform, []).append((index, job, fingerprint))
-        for jobs in by_platform.values():
-            for start in range(0, len(jobs), BATCH):
-                batch = jobs[start : start + BATCH]
-                words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch])
-                for (index, job, _), answer in zip(batch, words, strict=True):
-                    answers[index] = _answer(job, answer)
+                under_way.append(asyncio.create_task(self._send(batch, answers)))
+        for outcome in await asyncio.gather(*under_way, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
         return [answers[index] for index in range(len(submissions))]
+
+    async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused]) -> None:
+        words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch])
+        for (index, job, _), answer in zip(batch, words, strict=True):
+            answers[index] = _answer(job, answer)
 
     def _check(self, submission: Submission) -> tuple[Job, str]:
         platform = self._platforms.known(submission.platform)

@@ -42,16 +42,20 @@ class Committer:
         self._transitions = transitions
         self._claim = claim
         self._said: list[tuple[Operation, Heard]] = []
-        self._wake = asyncio.Event()
+        self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
 
     def say(self, operation: Operation, heard: Heard) -> None:
         """Send this with the next call; `heard` gets its answer."""
         self._said.append((operation, heard))
-        self._wake.set()
+        self.nudge()
 
     def nudge(self) -> None:
-        """Look again whether there is something to claim."""
-        self._wake.set()
+        """Look again whether there is something to say or to claim: one idle sender is enough."""
+        while self._idle:
+            sender = self._idle.pop()
+            if not sender.done():
+                sender.set_result(None)
+                return
 
     def ask(self, operation: Operation) -> asyncio.Future[Any]:
         """Send this with the next call; the answer comes later."""
@@ -66,12 +70,14 @@ class Committer:
 
     async def _send_batches(self) -> None:
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while batch := self._next():
+            if batch := self._next():
                 answers = await self._send([operation for operation, _ in batch])
                 for (_, heard), answer in zip(batch, answers, strict=True):
                     heard(answer)
+            else:
+                nudged = asyncio.get_running_loop().create_future()
+                self._idle.append(nudged)
+                await nudged
 
     def _next(self) -> list[tuple[Operation, Heard]]:
         count = size = 0
