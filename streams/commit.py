@@ -21,7 +21,7 @@ from streams.transitions import Operation, Transitions
 log = structlog.get_logger()
 
 CALLS_UNDER_WAY = 2
-MOST_OPERATIONS = 256  # in one call: about 5 ms of the server's time
+MOST_OPERATIONS = 64  # in one call: small enough that two calls under way keep both sides busy
 MOST_BYTES = 1024 * 1024
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
 
