@@ -21,6 +21,22 @@ async def answer_to(gateway: str, request: bytes) -> bytes:
         writer.close()
 
 
+async def flood(gateway: str, opening: bytes, part: bytes) -> None:
+    """Send the opening and then parts without end, until the gateway hangs up."""
+    address = urlsplit(gateway)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(opening)
+    with suppress(ConnectionError):
+        for _ in range(10_000):
+            if reader.at_eof() or writer.is_closing():
+                break
+            writer.write(part)
+            await asyncio.wait_for(writer.drain(), 5)
+        else:
+            pytest.fail("the gateway went on reading")
+    writer.close()
+
+
 def with_headers(size: int, *, line: int = 1000) -> bytes:
     """A whole request with about this many bytes of headers."""
     fields = b"".join(b"X-%d: %b\r\n" % (number, b"x" * (line - 10)) for number in range(size // line))
@@ -40,35 +56,13 @@ async def test_an_address_of_any_length_is_not_taken(gateway: str) -> None:
 
 @pytest.mark.parametrize("part", [b"x" * 1000, b"x: y\r\n" * 200], ids=["one header", "many headers"])
 async def test_headers_without_end_are_not_read_on(gateway: str, part: bytes) -> None:
-    address = urlsplit(gateway)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
-    with suppress(ConnectionError):
-        for _ in range(10_000):
-            if reader.at_eof() or writer.is_closing():
-                break
-            writer.write(part)
-            await asyncio.wait_for(writer.drain(), 5)
-        else:
-            pytest.fail("the gateway went on reading")
-    writer.close()
+    await flood(gateway, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ", part)
 
 
 @pytest.mark.parametrize("part", [b"x" * 10_000, b"x: y\r\n" * 2000], ids=["one trailer", "many trailers"])
 async def test_trailers_without_end_are_not_read_on(gateway: str, part: bytes) -> None:
-    address = urlsplit(gateway)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(b"POST /research/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
-    writer.write(b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: ")
-    with suppress(ConnectionError):
-        for _ in range(10_000):
-            if reader.at_eof() or writer.is_closing():
-                break
-            writer.write(part)
-            await asyncio.wait_for(writer.drain(), 5)
-        else:
-            pytest.fail("the gateway went on reading")
-    writer.close()
+    head = b"POST /research/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    await flood(gateway, head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: ", part)
 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n"], ids=["none", "two"])
