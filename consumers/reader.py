@@ -31,7 +31,7 @@ class Reader:
         self._policy = policy
         self._rooms = rooms
         self._runner = runner
-        self._hungry = True  # there may be something to claim
+        self._hungry = False  # whether there may be something to claim: nobody has rung yet
         self._stopped = self._refusing = False
         self._secret = secrets.token_hex(7)
         self._serial = 0

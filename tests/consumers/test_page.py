@@ -28,3 +28,10 @@ def test_a_full_page_says_so() -> None:
     with pytest.raises(TailraceError, match="at most"):
         page.hold(0, "one too many")
     page.close()
+
+
+def test_a_process_may_serve_hundreds_of_platforms() -> None:
+    page = Page()
+    page.hold(299, "far")
+    assert page.held(300)[299] == ["far"]
+    page.close()

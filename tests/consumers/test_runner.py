@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from consumers import Attempt, Handlers
+from streams.connection import Store
 from streams.errors import Lost
 from streams.keys import PlatformKeys
 from streams.policies import Policy
@@ -273,3 +274,35 @@ async def test_a_report_that_was_refused_may_be_made_again_corrected(bench: Benc
     async with serving(bench.store, mine):
         events = await bench.end_of(await bench.submit("corrected"))
     assert [event.data for event in events if event.step == 1] == ["corrected"]
+
+
+async def test_nothing_is_claimed_before_the_heart_has_beaten(bench: Bench) -> None:
+    mine = Handlers()
+    beats: list[Any] = []
+
+    @mine("look")
+    async def look(attempt: Attempt[Any]) -> None:
+        beats.append(await bench.store.command("HGET", PlatformKeys("many")["beats"], attempt.worker))
+
+    await bench.submit("look", key="first")
+    async with serving(bench.store, mine):
+        await bench.end_of("many.first")
+    assert beats[0] is not None
+
+
+async def test_a_spoilt_job_does_not_keep_others_from_being_taken_over(bench: Bench) -> None:
+    keys, transitions = PlatformKeys("many"), Transitions(bench.store)
+    for key in ("spoilt", "whole"):
+        await bench.submit("add", {"count": 1}, key=key)
+    claims = await transitions.claim(keys, "dead", 0.5, Policy(), ["one", "two"])
+    assert [claim.key for claim in claims] == ["spoilt", "whole"]
+    await bench.store.command("SET", keys.record("spoilt"), "by hand")
+    await bench.store.command("HSET", keys["leases"], "strange", "by hand")
+    async with serving(bench.store, handles):
+        events = await bench.end_of("many.whole")
+    assert [(event.attempt, event.status) for event in events[-2:]] == [(2, "started"), (2, "completed")]
+
+
+async def test_any_options_of_the_address_leave_the_protocol_alone(bench: Bench) -> None:
+    async with Store(f"{bench.store.url}?protocol=3") as store:
+        assert isinstance(await store.command("HGETALL", "nothing"), list)

@@ -1,0 +1,38 @@
+"""The way to the store, where no server is needed: addresses, and servers that do not answer."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from streams import connection
+from streams.connection import Store
+from streams.errors import BadConfiguration, NoStore
+
+
+@pytest.fixture
+async def silent_url() -> AsyncIterator[str]:
+    """Somebody who takes calls and never says a word."""
+    held = []
+    server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1")
+    yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}?db=1"
+    for writer in held:
+        writer.close()
+    server.close()
+
+
+def test_an_option_nobody_knows_is_a_wrong_setting() -> None:
+    with pytest.raises(BadConfiguration, match="REDIS_URL"):
+        Store("redis://127.0.0.1:1?nobody_knows=1")
+
+
+async def test_all_who_wait_for_a_hanging_store_hear_of_it_together(
+    silent_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.2)
+    async with Store(silent_url) as store:
+        begun = time.monotonic()
+        heard = await asyncio.gather(*(store.command("PING") for _ in range(20)), return_exceptions=True)
+    assert all(isinstance(error, NoStore) for error in heard)
+    assert time.monotonic() - begun < 20 * 0.2, "they waited one after the other"
