@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from streams.errors import Lost
+from streams.events import event_body
 from streams.keys import PlatformKeys
-from streams.messages import Job, Step, event_tail
+from streams.messages import Job, Step
 from streams.states import Status
 from streams.transitions import Operation, report, word
 
@@ -72,7 +73,7 @@ class Attempt(Generic[Args]):
         elif step in self._shown:
             return
         more = {name: value for name, value in (("of", of), ("message", message), ("data", data)) if value is not None}
-        event = event_tail(self.job.id, self.number, Status.PROGRESS, step, self.worker, **more)
+        event = event_body(self.number, Status.PROGRESS, self.worker, step, **more)
         if len(event) > LARGEST_EVENT:
             raise ValueError(f"the report of step {step} has {len(event)} bytes; over 1 MB does not go into the store")
         self._reported += len(event)
@@ -81,7 +82,7 @@ class Attempt(Generic[Args]):
         self._shown.add(step)
         await self.quiet()  # a report that had to be sent again must not be overtaken by the next one
         self._reports += 1
-        operation = report(self._keys, self.job.key, self.fence, self._reports, percent(step, of), event)
+        operation = report(self._keys, self.job.key, self.fence, self._reports, event)
         self._under_way = self._ask(operation)
         if word(await asyncio.shield(self._under_way)) == "lost":
             raise Lost(self.job.id, self.number)
@@ -97,11 +98,3 @@ def check_step(step: object) -> None:
         raise TypeError(f"a step is a whole number or a name, not {type(step).__name__}")
     if isinstance(step, str) and not 0 < len(step) <= LONGEST_STEP:
         raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
-
-
-def percent(step: Step, of: int | None) -> float | None:
-    """How far a numbered step is, 0 to 100; a number without `of` is per cent already."""
-    if isinstance(step, str):
-        return None
-    share = step if of is None else 100 * step / of if of > 0 else 100
-    return round(min(100.0, max(0.0, share)), 1)

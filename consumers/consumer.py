@@ -156,5 +156,5 @@ class Consumer:
         for platform, key, nonce in news.stray:
             line = self._lines[platform]
             if nonce not in line.runner.running and nonce not in line.reader.wanted:
-                operation = release(line.keys, key, nonce, self._settings.owner)
+                operation = release(line.keys, key, nonce)
                 line.committer.say(operation, lambda _: None)

@@ -13,8 +13,9 @@ from consumers.page import Page
 from consumers.registry import Handler
 from streams.commit import Committer
 from streams.errors import Lost
+from streams.events import event_body
 from streams.keys import PlatformKeys
-from streams.messages import Claim, Failure, Job, event_tail
+from streams.messages import Claim, Failure, Job
 from streams.states import Status
 from streams.transitions import BrokenOperation, Operation, complete, fail, release, word
 
@@ -81,7 +82,7 @@ class Runner:
         """Hand back a job that came too late: this consumer is about to leave."""
         assert self.committer is not None
         self._refused += 1
-        self.committer.say(release(self._keys, claim.key, claim.nonce, self._owner), self._taken_back)
+        self.committer.say(release(self._keys, claim.key, claim.nonce), self._taken_back)
 
     def _taken_back(self, _: Any) -> None:
         self._refused -= 1
@@ -141,7 +142,7 @@ class Runner:
 
     def _operation(self, claim: Claim, outcome: Outcome) -> Operation:
         if isinstance(outcome, Released):
-            return release(self._keys, claim.key, claim.nonce, self._owner)
+            return release(self._keys, claim.key, claim.nonce)
         if isinstance(outcome, Completed):
             try:
                 event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
@@ -158,7 +159,7 @@ class Runner:
         return fail(self._keys, claim.key, claim.nonce, self._last_event(claim, Status.FAILED, error=outcome.error))
 
     def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
-        return event_tail(self._keys.id(claim.key), claim.number, status, None, self._owner, **more)
+        return event_body(claim.number, status, self._owner, **more)
 
     def _settled(self, running: Running, answer: Any) -> None:
         try:

@@ -8,8 +8,9 @@ import structlog
 
 from gateway.live import AWAY, LONGEST_PAUSE_SECONDS, Live
 from streams.connection import Store
+from streams.events import entry_order
 from streams.keys import PlatformKeys
-from streams.reading import FEED_COUNT, entry_order, read_feed, read_feed_ends, to_hints
+from streams.reading import FEED_COUNT, read_feed, read_feed_ends, to_hints
 
 BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go unnoticed
 
@@ -51,7 +52,7 @@ class Feed:
                 if len(entries) >= FEED_COUNT and await self._was_cut(store, name, cursors[name]):
                     self._live.doubt(self._streams[name])
                 cursors[name] = entries[-1][0].decode()
-                self._live.hear(self._streams[name], to_hints(entries))
+                self._live.hear(self._streams[name], to_hints(self._streams[name], entries))
 
     async def _was_cut(self, store: Store, name: str, cursor: str) -> bool:
         """Whether the capped stream lost entries that we had not read: a read from such a place skips in silence.

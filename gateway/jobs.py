@@ -12,10 +12,11 @@ from gateway.replies import Refusal, reply
 from streams.census import describe, take_census
 from streams.connection import Store
 from streams.errors import JobNotFound, WrongField
+from streams.events import iso, progress_of
 from streams.keys import PlatformKeys, split_id
 from streams.messages import Record
 from streams.policies import Platforms
-from streams.reading import iso, read_job, read_record
+from streams.reading import read_job
 from streams.states import State
 from streams.transitions import Transitions
 
@@ -34,6 +35,9 @@ def links_of(job_id: str) -> dict[str, str]:
         "history": f"/research/history/{job_id}",
         "cancel": f"/api/jobs/{job_id}/cancel",
     }
+
+
+LAST = -2  # of a job that runs: its last report, or its start after whatever came before
 
 
 class End(Struct):
@@ -69,12 +73,14 @@ class Jobs:
 
     async def show(self, request: Request) -> Response:
         keys, key = self.locate(request)
-        record, end = await read_record(self._store, keys, key), End()
+        record, events = await read_job(self._store, keys, key, first=LAST)
+        end = End()
         if record.state.ended:
             record, events = await read_job(self._store, keys, key)
-            if shown := visible(record.id, events):
-                end = json.decode(shown[-1][1], type=End)
-        return reply({"data": description(record, end)})
+            events = [raw for _, raw in visible(record.id, events)]
+            if events:
+                end = json.decode(events[-1], type=End)
+        return reply({"data": description(record, progress_of(record.attempt, events), end)})
 
     async def cancel(self, request: Request) -> Response:
         keys, key = self.locate(request)
@@ -92,12 +98,12 @@ class Jobs:
         return reply(describe(await take_census(self._store, self._platforms)))
 
 
-def description(record: Record, end: End) -> dict[str, Any]:
+def description(record: Record, progress: float | None, end: End) -> dict[str, Any]:
     worked_on = record.state is State.RUNNING or record.state.ended
     return {
         "jobId": record.id,
         "status": status_of(record.state),
-        "progress": record.progress,
+        "progress": progress,
         "result": end.result,
         "error": end.error,
         "attempt": record.attempt or None,

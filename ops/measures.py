@@ -103,10 +103,10 @@ class Bench:
         starts, ends = [], []
         for first in range(0, len(job_keys), PAGE):
             page = job_keys[first : first + PAGE]
-            commands = [("HMGET", keys.record(key), "started_ms", "ended_ms") for key in page]
+            commands = [("HMGET", keys.record(key), "started", "ended_ms") for key in page]
             for started, ended in await self.store.commands(commands):
                 if ended:
-                    starts.append(int(started))
+                    starts.append(int(started.partition(b"-")[2][:13]))
                     ends.append(int(ended))
         if not ends:
             raise TailraceError(f"the consumer did no job in {WORK_SECONDS:g} s")

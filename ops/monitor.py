@@ -9,15 +9,15 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
+from streams.events import expand
 from streams.functions import functions
-from streams.keys import JOB_KEYS
 
 SAYING = frozenset({"report", "complete", "fail"})  # the transitions by which an attempt says something
 
 _LINE = re.compile(rb"\+([0-9.]+) \[\d+ (\S+)[^\]]*\] (.*)", re.DOTALL)
 _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
-_LOG = re.compile(rf":{JOB_KEYS['log']}:([^:]+)$".encode())
+_FEED = b":events"
 _CONTROL = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
 
 
@@ -73,8 +73,10 @@ class Monitor:
     def _hear(self, at: float, client: bytes, words: Sequence[bytes]) -> None:
         command = words[0].lower()
         if client == b"lua":
-            if command == b"rpush" and (log := _LOG.search(words[1])):
-                self._written(at, log[1].decode(), words[2])
+            if command == b"xadd" and words[1].endswith(_FEED):
+                fields = words[words.index(b"*") + 1 :]
+                for name, event in zip(fields[::2], fields[1::2], strict=True):
+                    self._written(at, name.partition(b" ")[0].decode(), event)
             return
         # Another command: what the script before it did not write by now was refused.
         for _, write in self._open:
@@ -91,7 +93,7 @@ class Monitor:
                 self._add(write)
                 del self._open[index]
                 return
-        self._add(to_write(at, job, event, accepted=True))  # the store's own: started, superseded
+        self._add(to_write(at, job, event.partition(b" ")[2], accepted=True))  # the store's own: started, superseded
 
     def _add(self, write: Write) -> None:
         self.writes.append(write)
@@ -109,12 +111,13 @@ def asked(at: float, arguments: Sequence[bytes]) -> Iterator[tuple[bytes, Write]
                 return  # somebody else's script
             values = dict(zip(function.args, arguments[place + 1 :], strict=False))
             if function.name in SAYING:
-                yield values["event"], to_write(at, values["key"].decode(), b"{" + values["event"])
+                yield values["event"], to_write(at, values["key"].decode(), values["event"])
             place += 1 + len(function.args)
 
 
-def to_write(at: float, job: str, event: bytes, *, accepted: bool = False) -> Write:
-    said = msgspec.json.decode(event)
+def to_write(at: float, job: str, body: bytes, *, accepted: bool = False) -> Write:
+    """An event as it is kept, without its id."""
+    said = msgspec.json.decode(expand(job, b"1-" + b"0" * 17 + b" " + body))
     return Write(at, job, said["workerId"], said["attempt"], said["status"], said["step"], accepted)
 
 

@@ -22,6 +22,7 @@ from ops.monitor import Monitor, Write
 from ops.store import OwnStore, free_port
 from ops.watcher import Watcher
 from streams.errors import TailraceError
+from streams.events import expand
 from streams.keys import GROUP, PlatformKeys, split_id
 
 BEAT, DEADLINE, REAP = 0.4, 1.5, 0.3  # seconds: a short lease, so that a round takes a few seconds
@@ -180,7 +181,9 @@ class Racetrack:
 
             key = split_id(job)[1]
             race.history = self._call("GET", f"/research/history/{job}")
-            race.log = [json.loads(event) for event in self._client.lrange(KEYS.log(key), 0, -1)]
+            race.log = [
+                json.loads(expand(job, str(event).encode())) for event in self._client.lrange(KEYS.log(key), 0, -1)
+            ]
             race.writes = [write for write in monitor.writes if write.job == key]
             for number, watcher in enumerate(watchers, start=1):
                 watcher.join(PATIENCE_SECONDS)

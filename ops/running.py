@@ -31,7 +31,7 @@ def show(census: Census) -> None:
         jobs = table("platform", "job", "workflow", "attempt", "progress", "elapsed", "worker")
         for job in census.running:
             record = job.record
-            progress = "" if record.progress is None else f"{record.progress:g} %"
+            progress = "" if job.progress is None else f"{job.progress:g} %"
             elapsed = f"{job.elapsed_seconds:.1f} s"
             row(jobs, record.platform, record.id, job.workflow_id, record.attempt, progress, elapsed, record.owner)
         out.print(jobs)

@@ -10,9 +10,10 @@ from rich.text import Text
 from ops.reach import reach
 from ops.story import decoded, read_story
 from ops.terminal import console, plain
+from streams.events import iso, progress_of
 from streams.keys import PlatformKeys
 from streams.messages import Record
-from streams.reading import iso, read_args
+from streams.reading import read_args
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,10 +40,10 @@ async def read(options: argparse.Namespace) -> dict[str, Any]:
     async with reach(options.data) as store:
         record, events = await read_story(store, options.job)
         args = await read_args(store, PlatformKeys(record.platform), record)
-    return facts_of(record, args, decoded(events[-1]))
+    return facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
 
 
-def facts_of(record: Record, args: bytes | None, last: dict[str, Any]) -> dict[str, Any]:
+def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
     """What is known of a job, in whole words; what is not there is left out."""
     facts: dict[str, Any] = {
         "jobId": record.id,
@@ -52,7 +53,7 @@ def facts_of(record: Record, args: bytes | None, last: dict[str, Any]) -> dict[s
         "priority": record.band,
         "attempt": record.attempt or None,
         "crashes": record.crashes or None,
-        "progress": record.progress,
+        "progress": progress,
         "workerId": record.owner,
         "accepted": iso(record.accepted_ms),
         "started": iso(record.started_ms) if record.started_ms else None,

@@ -60,7 +60,7 @@ async def hinted(ears: Store, feed: str, key: str, cursor: str) -> str:
     """Wait until the feed names the job, or has been quiet for a while; the answer is how far the feed was read."""
     while entries := (await read_feed(ears, {feed: cursor}, int(WAIT_SECONDS * 1000))).get(feed):
         cursor = entries[-1][0].decode()
-        if any(hint.key == key for hint in to_hints(entries)):
+        if any(hint.key == key for hint in to_hints("", entries)):
             break
     return cursor
 

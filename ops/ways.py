@@ -11,9 +11,10 @@ import anyio
 
 from ops.finding import Finding, wrong
 from streams.connection import Command, Store
+from streams.events import entry_order
 from streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
 from streams.messages import Lease, Record
-from streams.reading import entry_order, pairs, to_lease, to_record
+from streams.reading import pairs, to_lease, to_record
 from streams.states import State
 
 PAGE = 500

@@ -7,9 +7,10 @@ from typing import Any
 from msgspec import Struct, json
 
 from streams.connection import Command, Store
+from streams.events import iso, progress_of
 from streams.keys import BANDS, PlatformKeys
 from streams.messages import Record
-from streams.reading import iso, read_args, read_jobs, to_leases
+from streams.reading import read_args, read_jobs, to_leases
 from streams.states import State
 
 
@@ -18,6 +19,7 @@ class Running(Struct, frozen=True):
 
     record: Record
     workflow_id: str
+    progress: float | None
     elapsed_seconds: float
 
 
@@ -59,15 +61,20 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     for index, keys in enumerate(all_keys):
         *lengths, flat = replies[index * width : (index + 1) * width]
         leases = to_leases(flat)
-        wanted += [(keys, lease.key, 1 << 31) for lease in leases]
+        wanted += [(keys, lease.key, -2) for lease in leases]
         if (count := sum(lengths) - len(leases)) > 0:
             waiting[keys.platform] = count
     # A job may have ended since its lease was seen.
-    records = [found[0] for found in await read_jobs(store, wanted) if found and found[0].state is State.RUNNING]
-    all_args = await asyncio.gather(*(read_args(store, PlatformKeys(r.platform), r) for r in records))
+    found = [job for job in await read_jobs(store, wanted) if job and job[0].state is State.RUNNING]
+    all_args = await asyncio.gather(*(read_args(store, PlatformKeys(r.platform), r) for r, _ in found))
     running = tuple(
-        Running(record, workflow_of(record, args), max(0.0, (now_ms - (record.started_ms or now_ms)) / 1000))
-        for record, args in zip(records, all_args, strict=True)
+        Running(
+            record,
+            workflow_of(record, args),
+            progress_of(record.attempt, events),
+            max(0.0, (now_ms - (record.started_ms or now_ms)) / 1000),
+        )
+        for (record, events), args in zip(found, all_args, strict=True)
     )
     return Census(running, waiting)
 

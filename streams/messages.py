@@ -43,7 +43,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
-    """One entry of a job's history. The log holds its JSON; a client gets these very bytes."""
+    """One entry of a job's history, as a client gets it."""
 
     id: str
     seq: int
@@ -72,14 +72,17 @@ class Record(Struct, frozen=True):
     accepted_ms: int
     fingerprint: str
     band: str = "normal"
-    seq: int = 1
+    seq: int = 1  # of the last event before the job last came in line
     attempt: int = 0
     nonce: str | None = None
     owner: str | None = None
     crashes: int = 0
-    progress: float | None = None
-    started_ms: int | None = None
+    started: str | None = None  # the id of the event `started` of the last attempt
     ended_ms: int | None = None
+
+    @property
+    def started_ms(self) -> int | None:
+        return int(self.started.partition("-")[2][:13]) if self.started else None
 
     @property
     def id(self) -> str:
@@ -114,10 +117,3 @@ class Hint(Struct, frozen=True, gc=False):
 
 decode_event = msgspec.json.Decoder(Event).decode
 encode = msgspec.json.Encoder().encode
-
-
-def event_tail(
-    job_id: str, attempt: int | None, status: str, step: Step | None, worker: str | None, **more: Any
-) -> bytes:
-    """All of an event but `id`, `seq` and `time`, which the store puts in front when it is written."""
-    return encode({"jobId": job_id, "attempt": attempt, "status": status, "step": step, "workerId": worker, **more})[1:]

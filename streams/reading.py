@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from streams.connection import Command, Store
 from streams.errors import JobNotFound
-from streams.keys import PlatformKeys
-from streams.messages import Claim, Hint, Lease, Look, Record, event_tail
-from streams.states import State, Status
+from streams.events import expand, history_of
+from streams.keys import PlatformKeys, join_id
+from streams.messages import Claim, Hint, Lease, Look, Record
+from streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
 
-NUMBERS = frozenset({"seq", "attempt", "crashes", "started_ms", "ended_ms"})
+NUMBERS = frozenset({"seq", "attempt", "crashes", "ended_ms"})
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:
@@ -24,18 +24,16 @@ def pairs(flat: Sequence[bytes]) -> dict[str, str]:
 def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | None:
     """A record as HGETALL tells it; None when there is no such job."""
     fields: dict[str, Any] = dict(pairs(flat))
-    if not fields:
+    if "state" not in fields or "entry" not in fields:  # not there, or only what somebody left of it
         return None
     for name in NUMBERS & fields.keys():
         fields[name] = int(fields[name])
-    progress = fields.get("progress")
     return Record(
         platform=keys.platform,
         key=key,
         state=State(fields["state"]),
         accepted_ms=int(fields["entry"].partition("-")[0]),
-        progress=float(progress) if progress else None,
-        **{n: fields[n] for n in Record.__struct_fields__ if n in fields and n not in {"state", "progress"}},
+        **{n: fields[n] for n in Record.__struct_fields__ if n in fields and n != "state"},
     )
 
 
@@ -54,8 +52,8 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
 
 
 def to_lease(nonce: str, text: str) -> Lease:
-    """A lease as it is written: key, band, entry, owner, deadline, and a mark when it runs apart."""
-    key, band, entry, owner, deadline_ms, *_ = text.split(" ")
+    """A lease as it is written: how far it is, key, start, attempt, owner, band, entry, deadline, perhaps a mark."""
+    _, _, key, _, _, owner, band, entry, deadline_ms, *_ = text.split(" ")
     return Lease(nonce, key, band, entry, owner, int(deadline_ms) / 1000)
 
 
@@ -73,27 +71,15 @@ def to_look(answer: Sequence[Sequence[bytes]]) -> Look:
     return Look(pairs(beats), to_leases(leases))
 
 
-def to_hints(entries: Iterable[Sequence[Any]]) -> list[Hint]:
-    """The events of some feed entries: each entry holds `key seq` and the event's bytes in turn."""
+def to_hints(platform: str, entries: Iterable[Sequence[Any]]) -> list[Hint]:
+    """The events of some feed entries: each entry holds `key seq` and the event as it is kept, in turn."""
     hints = []
     for _, fields in entries:
         for name, event in zip(fields[::2], fields[1::2], strict=True):
             key, _, seq = name.decode(errors="replace").partition(" ")
             if seq.isascii() and seq.isdigit() and len(seq) < 16:  # whatever somebody may have written there
-                hints.append(Hint(key, int(seq), event or None))
+                hints.append(Hint(key, int(seq), expand(join_id(platform, key), event) if event else None))
     return hints
-
-
-def iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def queued_event(record: Record) -> bytes:
-    """Event 1 of every job: made of its record, so that a waiting job costs nothing more."""
-    # Jobs accepted in the same millisecond still have their own ids: the entry's running number tells them apart.
-    ms, number = entry_order(record.entry)
-    head = f'{{"id":"1-{ms}{number:03}","seq":1,"time":"{iso(ms)}",'
-    return head.encode() + event_tail(record.id, None, Status.QUEUED, None, None)
 
 
 async def read_record(store: Store, keys: PlatformKeys, key: str) -> Record:
@@ -104,7 +90,7 @@ async def read_record(store: Store, keys: PlatformKeys, key: str) -> Record:
 
 
 async def read_job(store: Store, keys: PlatformKeys, key: str, first: int = 1) -> tuple[Record, list[bytes]]:
-    """A job's record and its events from number `first` on, as they were written, in one trip."""
+    """A job's record and its events from number `first` on, in one trip; a negative `first` counts from the end."""
     jobs = await read_jobs(store, [(keys, key, first)])
     if jobs[0] is None:
         raise JobNotFound(keys.id(key))
@@ -118,14 +104,12 @@ async def read_jobs(
     commands: list[Command] = []
     for keys, key, first in wanted:
         commands.append(("HGETALL", keys.record(key)))
-        commands.append(("LRANGE", keys.log(key), max(0, first - 2), -1))
+        commands.append(("LRANGE", keys.log(key), first if first < 0 else max(0, first - 2), -1))
     replies = await store.commands(commands)
     jobs: list[tuple[Record, list[bytes]] | None] = []
-    for (keys, key, first), flat, events in zip(wanted, replies[::2], replies[1::2], strict=True):
+    for (keys, key, first), flat, kept in zip(wanted, replies[::2], replies[1::2], strict=True):
         record = to_record(keys, key, flat)
-        if record and first <= 1:
-            events.insert(0, queued_event(record))
-        jobs.append((record, events) if record else None)
+        jobs.append((record, history_of(record, kept, first)) if record else None)
     return jobs
 
 
@@ -154,9 +138,3 @@ async def read_feed_ends(store: Store, streams: Iterable[str]) -> dict[str, tupl
         commands.append(("XREVRANGE", name, "+", "-", "COUNT", 1))
     ids = [entries[0][0].decode() if entries else "0-0" for entries in await store.commands(commands)]
     return dict(zip(names, zip(ids[::2], ids[1::2], strict=True), strict=True))
-
-
-def entry_order(entry: str) -> tuple[int, int]:
-    """An entry's id as something that sorts."""
-    ms, _, number = entry.partition("-")
-    return int(ms), int(number)

@@ -79,10 +79,8 @@ class Transitions:
         operation = claim(owner, deadline_seconds, policy, nonces)
         return to_claims(checked((await self.commit(platform, [operation]))[0]))
 
-    async def report(
-        self, platform: PlatformKeys, key: str, nonce: str, number: int, progress: float | None, event: bytes
-    ) -> str:
-        return await self._word(SETTLING, platform, report(platform, key, nonce, number, progress, event))
+    async def report(self, platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> str:
+        return await self._word(SETTLING, platform, report(platform, key, nonce, number, event))
 
     async def complete(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
         return await self._word(SETTLING, platform, complete(platform, key, nonce, event))
@@ -90,8 +88,8 @@ class Transitions:
     async def fail(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
         return await self._word(SETTLING, platform, fail(platform, key, nonce, event))
 
-    async def release(self, platform: PlatformKeys, key: str, nonce: str, owner: str) -> str:
-        return await self._word(SETTLING, platform, release(platform, key, nonce, owner))
+    async def release(self, platform: PlatformKeys, key: str, nonce: str) -> str:
+        return await self._word(SETTLING, platform, release(platform, key, nonce))
 
     async def cancel(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
         operation = Operation("cancel", (platform.record(key), platform.log(key)), (key, more))
@@ -135,11 +133,8 @@ def claim(owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[
     return Operation("claim", (), (owner, *rules, " ".join(nonces)))
 
 
-def report(
-    platform: PlatformKeys, key: str, nonce: str, number: int, progress: float | None, event: bytes
-) -> Operation:
-    shown = "" if progress is None else f"{progress:g}"
-    return Operation("report", (platform.record(key), platform.log(key)), (key, nonce, number, shown, event))
+def report(platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> Operation:
+    return Operation("report", (platform.log(key),), (key, nonce, number, event))
 
 
 def complete(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Operation:
@@ -150,8 +145,8 @@ def fail(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Operatio
     return Operation("fail", (platform.record(key), platform.log(key)), (key, nonce, event))
 
 
-def release(platform: PlatformKeys, key: str, nonce: str, owner: str) -> Operation:
-    return Operation("release", (platform.record(key), platform.log(key)), (key, nonce, owner))
+def release(platform: PlatformKeys, key: str, nonce: str) -> Operation:
+    return Operation("release", (platform.record(key), platform.log(key)), (key, nonce))
 
 
 def checked(answer: Any) -> Any:

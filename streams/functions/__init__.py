@@ -113,11 +113,16 @@ local function bind(k)
 end"""
 
 
+def _nonce_at(function: Function) -> str:
+    """Which of a function's arguments is a fence: the leases behind all of a platform's fences are read at once."""
+    return str(function.args.index("nonce") + 1) if "nonce" in function.args else "nil"
+
+
 def _definition(function: Function) -> str:
     """The branch that makes a function when it is first asked for: making all of them costs each call microseconds."""
     lines = [
         f"if name == '{function.name}' then",
-        f"return {{ {len(function.job_keys)}, {len(function.args)}, function(k, a)",
+        f"return {{ {len(function.job_keys)}, {len(function.args)}, {_nonce_at(function)}, function(k, a)",
     ]
     for table, offset, names in (("KEYS", "k", function.job_keys), ("ARGV", "a", function.args)):
         if names:
@@ -133,12 +138,21 @@ while a <= #ARGV do
   bind(k)
   k = k + {len(PLATFORM_KEYS)}
   local count = tonumber(ARGV[a])
-  a = a + 1
+  local at, nonces = a + 1, {{}}
   for _ = 1, count do
-    local name = ARGV[a]
+    local name = ARGV[at]
     local operation = operations[name] or operation_of(name)
     operations[name] = operation
-    local fine, answer = pcall(operation[3], k, a)
+    if operation[3] then
+      nonces[#nonces + 1] = ARGV[at + operation[3]]
+    end
+    at = at + 1 + operation[2]
+  end
+  read_leases(nonces)
+  a = a + 1
+  for _ = 1, count do
+    local operation = operations[ARGV[a]]
+    local fine, answer = pcall(operation[4], k, a)
     if not fine then
       answer = {{ 'error', type(answer) == 'table' and answer.err or tostring(answer) }}
     end

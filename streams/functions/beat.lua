@@ -12,7 +12,7 @@ end
 local stray = {}
 local all = call('HGETALL', leases)
 for i = 1, #all, 2 do
-  local key, holder = match(all[i + 1], '^(%S+) %S+ %S+ (%S+)')
+  local key, holder = match(all[i + 1], '^%d+ %d+ (%S+) %S+ %S+ (%S+)')
   if known[all[i]] then
     known[all[i]] = nil
   elseif holder == owner then

@@ -12,7 +12,7 @@ if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
 for _, lease in ipairs(call('HVALS', leases)) do
-  if match(lease, '^%S+ %S+ %S+ (%S+)') == owner then
+  if match(lease, '^%d+ %d+ %S+ %S+ %S+ (%S+)') == owner then
     return 'holds'
   end
 end

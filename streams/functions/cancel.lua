@@ -16,6 +16,6 @@ if state ~= 'waiting' then
   return state == 'cancelled' and 'again' or state == 'running' and 'running' or 'ended'
 end
 local job = { seq = field[2] or 1, entry = field[3], band = field[4] or 'normal' }
-finish(record, key, job, 'cancelled', tail(key, field[5], 'cancelled', nil, more))
+finish(record, key, job, 'cancelled', body(field[5], 'cancelled', nil, more))
 call('ZREM', front, key)
 return 'ok'

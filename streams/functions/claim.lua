@@ -34,7 +34,7 @@ if #wanted > 0 then
   local fresh = {}
   for i, lease in ipairs(call('HMGET', leases, unpack(wanted))) do
     if lease then
-      local key, band, entry = match(lease, '^(%S+) (%S+) (%S+)')
+      local key, band, entry = match(lease, '^%d+ %d+ (%S+) %S+ %S+ %S+ (%S+) (%S+)')
       local job = call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind')
       local found = call('XRANGE', jobs[band], entry, entry)[1]
       hand_over(wanted[i], key, job[1], job[2], found and found[2] or {})
@@ -53,7 +53,7 @@ end
 local function open(band, entry, fields, apart)
   local key = fields[2]
   local record = prefix .. 'job:' .. key
-  local job = call('HMGET', record, 'state', 'entry', 'attempt', 'seq', 'kind')
+  local job = call('HMGET', record, 'state', 'entry', 'kind', 'attempt', 'seq')
   if not job[1] then -- nobody knows this job any more: the entry is a leftover
     add(settled, band, entry)
     return
@@ -61,18 +61,18 @@ local function open(band, entry, fields, apart)
   if job[1] ~= 'waiting' or job[2] ~= entry then -- delivered again after the group was rebuilt; not for us
     return
   end
-  local nonce, attempt, seq = wanted[taken + 1], plus_one(job[3] or 0), plus_one(job[4] or 1)
-  emit(key, seq, tail(key, attempt, 'started', owner))
+  local nonce, attempt, seq = wanted[taken + 1], plus_one(job[4] or 0), plus_one(job[5] or 1)
+  local started = next_id(seq)
   taken = taken + 1
-  call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'seq', seq,
-    'reported', '0', 'started_ms', now_ms)
-  if job[3] then -- how far another attempt was says nothing of this one
-    call('HDEL', record, 'progress')
+  call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
+  tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
+  if job[4] then
     call('ZREM', front, key)
   end
-  granted[#granted + 1] = nonce
-  granted[#granted + 1] = key .. ' ' .. band .. ' ' .. entry .. ' ' .. owner .. ' ' .. deadline_ms .. (apart and ' apart' or '')
-  hand_over(nonce, key, attempt, job[5], fields)
+  held[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' .. band .. ' ' ..
+    entry .. ' ' .. deadline_ms .. (apart and ' apart' or '')
+  touched[nonce] = true
+  hand_over(nonce, key, attempt, job[3], fields)
 end
 
 -- A job that may be what kills its workers takes those beside it along, and they are counted too. So on its last chance
@@ -82,7 +82,7 @@ local function runs_one_apart()
   if apart == nil then
     apart = false
     for _, lease in ipairs(call('HVALS', leases)) do
-      apart = apart or match(lease, '^%S+ %S+ %S+ (%S+) %d+ apart$') == owner
+      apart = apart or match(lease, '^%d+ %d+ %S+ %S+ %S+ (%S+) .* apart$') == owner
     end
   end
   return apart

@@ -1,16 +1,19 @@
 -- complete: end a job with its result.
--- KEYS  record           hash    the fence and the state of the job
+-- KEYS  record           hash    the state of the job
 --       log              list    the job's history; its last event holds the result
---       leases           hash    this attempt's lease, given back
+--       leases           hash    the fence; this attempt's lease is given back
 --       ended_completed  list    completed jobs in the order of their ends, for retention
 --       events           stream  the live feed
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
---       event  the rest of the event, JSON, with the result
+--       event  attempt, status, worker and result, as they are kept
 -- Returns  ok | again | lost
-local job, refusal = fence(record, nonce, 'completed')
+local job = fence(key, nonce)
 if not job then
-  return refusal
+  return refusal(record, nonce, 'completed')
+end
+if not stands(record, nonce) then
+  return 'lost'
 end
 finish(record, key, job, 'completed', event)
 drop(nonce)

@@ -5,74 +5,82 @@ local micros = format('%06d', clock[2])
 local now_us = clock[1] .. micros
 local now_ms = clock[1] .. string.sub(micros, 1, 3)
 
-local stamped -- the time of this call as a member of an event, made when the first event needs it
-local function stamp()
-  local seconds = tonumber(clock[1])
-  local day = math.floor(seconds / 86400)
-  -- civil date of a day number: count years from 1 March, so that leap days come last
-  local z = day + 719468
-  local era = math.floor(z / 146097)
-  local doe = z - era * 146097
-  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
-  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
-  local mp = math.floor((5 * doy + 2) / 153)
-  local month = mp < 10 and mp + 3 or mp - 9
-  local year = yoe + era * 400 + (month <= 2 and 1 or 0)
-  local rest = seconds - day * 86400
-  stamped = format(',"time":"%04d-%02d-%02dT%02d:%02d:%02d.%sZ",', year, month,
-    doy - math.floor((153 * mp + 2) / 5) + 1, math.floor(rest / 3600), math.floor(rest / 60) % 60, rest % 60,
-    string.sub(micros, 1, 3))
-  return stamped
-end
-
-local FEED_BYTES = 4096 -- a larger event is a pointer in the feed
-
--- Appends an event to a job's history and to the live feed. `tail` is the rest of the event's JSON. The id ends in the
--- microsecond and in the event's number within this call, so that no two jobs ever share one.
-local function emit(key, seq, tail)
-  local length = #feed
-  local event = '{"id":"' .. seq .. '-' .. now_us .. format('%d', length / 2) .. '","seq":' .. seq .. (stamped or stamp()) .. tail
-  call('RPUSH', prefix .. 'log:' .. key, event)
-  feed[length + 1] = key .. ' ' .. seq
-  feed[length + 2] = #event <= FEED_BYTES and event or ''
-end
-
--- The rest of an event that the store itself makes.
-local function tail(key, attempt, status, worker, more)
-  return '"jobId":"' .. platform .. '.' .. key .. '","attempt":' .. (attempt or 'null') .. ',"status":"' .. status ..
-    '","step":null,"workerId":' .. (worker and '"' .. worker .. '"' or 'null') .. (more or '') .. '}'
-end
-
 -- A number as text. Lua's own way through floating point takes a microsecond, and a batch does this hundreds of times.
 local function plus_one(number)
   return format('%d', number + 1)
 end
 
--- The fence: the job when `nonce` is the attempt that runs it; else nil and why not.
--- `again`: this very attempt brought the job to `goal` before. `lost`: it is not, or no longer, this attempt's job.
--- Fields cost time: an operation names the one it needs beyond the usual.
-local function fence(record, nonce, goal, extra)
-  local field = call('HMGET', record, 'state', 'nonce', 'seq', 'entry', 'band', extra or 'state')
-  if field[2] ~= nonce then
-    return nil, 'lost'
+local FEED_BYTES = 4096 -- a larger event is a pointer in the feed
+
+-- An event as it is kept: `<seq>-<microsecond><number within this call> <attempt> <status> <worker> <step and more>`,
+-- so that no two jobs ever share an id; readers make the event of it that a client gets. Nothing is `~`.
+local function next_id(seq)
+  return seq .. '-' .. now_us .. format('%d', #feed / 2)
+end
+
+local function tell(key, seq, entry)
+  local length = #feed
+  feed[length + 1] = key .. ' ' .. seq
+  feed[length + 2] = #entry <= FEED_BYTES and entry or ''
+end
+
+-- Events that the store itself makes.
+local function body(attempt, status, worker, more)
+  return (attempt or '~') .. ' ' .. status .. ' ' .. (worker or '~') .. ' null' .. (more or '') .. '}'
+end
+
+-- Appends an event to a job's history and to the live feed; answers its number. `started` is not written when an
+-- attempt opens, its record tells it: it goes into the history with the attempt's next event.
+local function emit(key, job, event)
+  local seq = plus_one(job.seq)
+  local entry = next_id(seq) .. ' ' .. event
+  if job.reported == '0' then
+    call('RPUSH', prefix .. 'log:' .. key, job.started .. ' ' .. body(job.attempt, 'started', job.owner), entry)
+  else
+    call('RPUSH', prefix .. 'log:' .. key, entry)
   end
-  local job = { seq = field[3], entry = field[4], band = field[5] or 'normal', extra = field[6] }
-  if field[1] ~= 'running' then
-    return nil, field[1] == goal and 'again' or 'lost', job
+  tell(key, seq, entry)
+  return seq
+end
+
+-- The fence: the job as the lease under `nonce` knows it, while `nonce` is the attempt that runs it; else nil. Whoever
+-- changes more than the history asks the record too, by `stands`.
+-- `rest` is all of the lease but how many reports were shown and the number of the last event.
+local function fence(key, nonce)
+  local lease = held[nonce]
+  if lease then
+    local reported, seq, rest, holds, started, attempt, owner, band, entry =
+      match(lease, '^(%d+) (%d+) ((%S+) (%S+) (%S+) (%S+) (%S+) (%S+) .*)$')
+    if holds == key then
+      return { reported = reported, seq = seq, rest = rest, started = started, attempt = attempt, owner = owner,
+        band = band, entry = entry }
+    end
   end
-  return job
 end
 
 local function drop(nonce)
-  dropped[#dropped + 1] = nonce
+  held[nonce], touched[nonce] = false, true
   freed = freed + 1
+end
+
+-- Whether the record knows of the attempt as well. A lease of which it does not only takes up room, and is dropped.
+local function stands(record, nonce)
+  if call('HGET', record, 'nonce') == nonce then
+    return true
+  end
+  drop(nonce)
+end
+
+-- Why an attempt has no lease. `again`: it brought the job to `goal` before. `lost`: it is not, or no longer, its job.
+local function refusal(record, nonce, goal)
+  local job = call('HMGET', record, 'state', 'nonce')
+  return job[1] == goal and job[2] == nonce and 'again' or 'lost'
 end
 
 -- The one end of a job: state, event, entry, lease and retention in one fact.
 local function finish(record, key, job, state, event)
-  local seq = plus_one(job.seq)
-  emit(key, seq, event)
-  call('HSET', record, 'state', state, 'seq', seq, 'ended_ms', now_ms)
+  emit(key, job, event)
+  call('HSET', record, 'state', state, 'ended_ms', now_ms)
   add(settled, job.band, job.entry)
   if state == 'completed' then -- by far the most: a list keeps the order of their ends at a fifth of the cost
     completed[#completed + 1] = key
@@ -92,14 +100,13 @@ end
 -- A job that was started too often never comes back: it would circle for ever.
 local MAX_STARTS = 100
 
-local function back_in_line(record, key, job, attempt, worker, reason)
-  if tonumber(attempt) >= MAX_STARTS then
-    finish(record, key, job, 'failed', tail(key, attempt, 'failed', worker, ',"reason":"starts","error":{"type":' ..
-      '"TooManyStarts","message":"it was started ' .. attempt .. ' times and never ended"}'))
+local function back_in_line(record, key, job, reason)
+  if tonumber(job.attempt) >= MAX_STARTS then
+    finish(record, key, job, 'failed', body(job.attempt, 'failed', job.owner, ',"reason":"starts","error":{"type":' ..
+      '"TooManyStarts","message":"it was started ' .. job.attempt .. ' times and never ended"}'))
     return
   end
-  local seq = plus_one(job.seq)
-  emit(key, seq, tail(key, attempt, 'superseded', worker, ',"reason":"' .. reason .. '"'))
+  local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)
   local pending = redis.pcall('XPENDING', jobs[job.band], GROUP, job.entry, job.entry, 1)
   if #pending == 1 then -- without this look XAUTOCLAIM would take the next entry when this one is gone

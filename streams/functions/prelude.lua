@@ -10,16 +10,16 @@ local call, format, match = redis.call, string.format, string.match
 
 local prefix, platform -- of the platform at hand; `bind`, written by the loader, sets them with its keys
 local jobs             -- band -> stream
-local granted          -- new leases: nonce, then what it stands for
+local held             -- nonce -> what its lease says; of every nonce this call names, and of those it grants
+local touched          -- nonces whose lease is not what the store has
 local settled          -- band -> entries whose jobs have ended
-local dropped          -- nonces of leases that are over
 local completed        -- jobs that did
 local feed             -- the live events of this call
 local freed            -- how many leases ended in this call and were not used again by it
 local rung             -- whether somebody who waits should look again
 
 local function gather()
-  granted, settled, dropped, completed, feed, freed, rung = {}, {}, {}, {}, {}, 0, false
+  held, touched, settled, completed, feed, freed, rung = {}, {}, {}, {}, {}, 0, false
 end
 
 local function add(lists, name, value)
@@ -31,15 +31,30 @@ local function add(lists, name, value)
   end
 end
 
+-- Reads the leases that the operations of this call name, all at once.
+local function read_leases(nonces)
+  for i, lease in ipairs(#nonces > 0 and call('HMGET', leases, unpack(nonces)) or nonces) do
+    held[nonces[i]] = lease
+  end
+end
+
 local function flush_leases()
-  if #dropped > 0 then
-    call('HDEL', leases, unpack(dropped))
-    dropped = {}
+  local kept, over = {}, {}
+  for nonce in pairs(touched) do
+    if held[nonce] then
+      kept[#kept + 1] = nonce
+      kept[#kept + 1] = held[nonce]
+    else
+      over[#over + 1] = nonce
+    end
   end
-  if #granted > 0 then
-    call('HSET', leases, unpack(granted))
-    granted = {}
+  if #over > 0 then
+    call('HDEL', leases, unpack(over))
   end
+  if #kept > 0 then
+    call('HSET', leases, unpack(kept))
+  end
+  touched = {}
 end
 
 local FEED_LENGTH, FEED_BATCH = 4096, 64

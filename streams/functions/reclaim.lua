@@ -1,5 +1,5 @@
 -- reclaim: take a job away from an owner that was seen silent for its deadline; the last allowed loss ends the job.
--- KEYS  record        hash    the attempt and the crashes of the job
+-- KEYS  record        hash    the state and the crashes of the job
 --       log           list    the job's history
 --       leases        hash    the lost lease, removed
 --       beats         hash    the owner's beat counter
@@ -13,24 +13,22 @@
 --       counter      the owner's beat counter as last seen, empty when it had none
 --       max_crashes  lost attempts after which the job ends failed
 -- Returns  reclaimed | failed | alive | gone
-local lease = call('HGET', leases, nonce)
-if not lease then
+local job = fence(key, nonce)
+if not job then
   return 'gone'
 end
 if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
-local job = fence(record, nonce, nil, 'attempt')
-if not job then -- a lease without its running attempt only takes up room
-  drop(nonce)
+if not stands(record, nonce) then
   return 'gone'
 end
 local crashes, answer = (call('HGET', record, 'crashes') or 0) + 1, 'reclaimed'
 if crashes < tonumber(max_crashes) then
-  back_in_line(record, key, job, job.extra, owner, 'lost')
+  back_in_line(record, key, job, 'lost')
 else
   answer = 'failed'
-  finish(record, key, job, 'failed', tail(key, job.extra, 'failed', owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
+  finish(record, key, job, 'failed', body(job.attempt, 'failed', owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
     '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
 end
 call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute

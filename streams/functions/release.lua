@@ -1,21 +1,20 @@
 -- release: hand a running job back unfinished, at no cost and to the front of the line.
--- KEYS  record  hash    the fence and the state of the job
+-- KEYS  record  hash    the state of the job
 --       log     list    the job's history
---       leases  hash    this attempt's lease, given back
+--       leases  hash    the fence; this attempt's lease is given back
 --       front   zset    where the job goes
 --       events  stream  the live feed
 --       bell    stream  rung: there is work
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
---       owner  the consumer that hands it back
 -- Returns  ok | again | lost
-local job, refusal = fence(record, nonce, 'waiting', 'attempt')
+local job = fence(key, nonce)
 if not job then
-  if match(call('HGET', leases, nonce) or '', '^%S+') == key then -- without its running attempt it only takes up room
-    drop(nonce)
-  end
-  return refusal
+  return refusal(record, nonce, 'waiting')
 end
-back_in_line(record, key, job, job.extra, owner, 'released')
+if not stands(record, nonce) then
+  return 'lost'
+end
+back_in_line(record, key, job, 'released')
 drop(nonce)
 return 'ok'

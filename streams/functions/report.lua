@@ -1,21 +1,18 @@
 -- report: show one step of a running attempt, at most once.
--- KEYS  record  hash    the fence, the running number and the progress of the job
---       log     list    the job's history
+-- KEYS  log     list    the job's history
+--       leases  hash    the fence, the running number and how far the attempt is
 --       events  stream  the live feed
--- ARGV  key       the job's key
---       nonce     the fence: refused unless it is the current one
---       number    the attempt's running number of this report: a repeated one was shown before
---       progress  per cent, or empty
---       event     the rest of the event, JSON
+-- ARGV  key     the job's key
+--       nonce   the fence: refused unless it is the current one
+--       number  the attempt's running number of this report: a repeated one was shown before
+--       event   attempt, status, worker, step and more, as they are kept
 -- Returns  shown | again | lost
-local job, refusal, past = fence(record, nonce, nil, 'reported')
-if tonumber(number) <= tonumber((job or past or {}).extra or 0) then
+local job = fence(key, nonce)
+if not job then
+  return 'lost'
+end
+if tonumber(number) <= tonumber(job.reported) then
   return 'again'
 end
-if not job then
-  return refusal
-end
-local seq = plus_one(job.seq)
-emit(key, seq, event)
-call('HSET', record, 'seq', seq, 'reported', number, 'progress', progress)
+held[nonce], touched[nonce] = number .. ' ' .. emit(key, job, event) .. ' ' .. job.rest, true
 return 'shown'

@@ -24,7 +24,8 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from ops.store import OwnStore, free_port  # noqa: E402
 from streams.connection import Store  # noqa: E402
-from streams.messages import Claim, event_tail  # noqa: E402
+from streams.events import event_body, expand  # noqa: E402
+from streams.messages import Claim  # noqa: E402
 from tests.gateway.gateways import GatewayProcess, wait_for_answer  # noqa: E402
 from tests.support.builders import Desk  # noqa: E402
 
@@ -106,8 +107,8 @@ async def theirs(store: Store, jobs: int) -> tuple[list[str], Tell]:
         commands = []
         for _ in range(count):
             told += 1
-            event = b"{" + event_tail(f"research.k{job}", 1, "progress", told, "ann")
-            written = f"{told}-{time.time_ns() // 1000}"
+            written = f"{told}-{time.time_ns() // 1000}0"
+            event = expand(f"research.k{job}", f"{written} ".encode() + event_body(1, "progress", "ann", told))
             commands.append(("XADD", f"s{job}", "*", "id", written, "event", event))
         await store.commands(commands)
 

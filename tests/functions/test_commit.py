@@ -39,15 +39,16 @@ async def test_what_one_attempt_says_is_heard_in_order(desk: Desk) -> None:
 
 
 async def test_a_batch_repeated_as_a_whole_gets_the_same_facts(desk: Desk) -> None:
-    held = await desk.start("c")
+    held, other = await desk.start("c"), await desk.start("d")
     await desk.submit("a", "b")
-    batch = [desk.reporting(held, 1), desk.completing(held), desk.claiming("ann", desk.nonces("ann", 5))]
+    batch = [desk.reporting(held, 1), desk.completing(other), desk.claiming("ann", desk.nonces("ann", 5))]
     first = await desk.transitions.commit(desk.keys, batch)
     again = await desk.transitions.commit(desk.keys, batch)
     assert first[:2] == [b"shown", b"ok"]
     assert again[:2] == [b"again", b"again"]
     assert to_claims(again[2]) == to_claims(first[2])
-    assert await desk.story("c") == ["queued", "started 1", "progress 1 step 1", "completed 1"]
+    assert await desk.story("c") == ["queued", "started 1", "progress 1 step 1"]
+    assert await desk.story("d") == ["queued", "started 1", "completed 1"]
 
 
 async def test_all_of_a_batch_is_heard_after_the_server_forgot_the_script(desk: Desk) -> None:

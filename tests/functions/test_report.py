@@ -3,17 +3,25 @@
 import re
 from datetime import UTC, datetime
 
-from streams.messages import event_tail
+from streams.events import event_body, progress_of
 from streams.reading import to_hints
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 
 async def test_a_report_is_shown(desk: Desk) -> None:
     held = await desk.start()
-    assert await desk.report(held, 1, step="fetch", progress=40) == "shown"
+    assert await desk.report(held, 1, step="fetch") == "shown"
     assert await desk.story("a") == ["queued", "started 1", "progress 1 step fetch"]
-    record = await desk.record("a")
-    assert (record.progress, record.seq) == (40.0, 3)
+
+
+async def test_progress_is_that_of_the_last_report(desk: Desk) -> None:
+    held = await desk.start()
+    assert progress_of(1, await desk.log("a")) is None
+    await desk.report(held, 1, step=20)
+    await desk.report(held, 2, step=40)
+    assert progress_of(1, await desk.log("a")) == 40
+    await desk.complete(held)
+    assert progress_of(1, await desk.log("a")) == 40
 
 
 async def test_a_repeated_report_is_shown_once(desk: Desk) -> None:
@@ -26,22 +34,31 @@ async def test_a_repeated_report_is_shown_once(desk: Desk) -> None:
     assert await desk.story("a") == ["queued", "started 1", "progress 1 step 1", "progress 1 step 2"]
 
 
-async def test_a_repeated_report_is_recognised_after_the_end(desk: Desk) -> None:
+async def test_nothing_is_shown_after_the_end(desk: Desk) -> None:
     held = await desk.start()
     await desk.report(held, 1)
     await desk.complete(held)
     async with untouched(desk.store):
-        assert await desk.report(held, 1) == "again"
+        assert await desk.report(held, 1) == "lost"
         assert await desk.report(held, 2) == "lost"
+
+
+async def test_the_start_is_told_before_and_after_the_first_report_in_the_same_bytes(desk: Desk) -> None:
+    held = await desk.start()
+    started = (await desk.log("a"))[1]
+    assert (await desk.history("a"))[1].workerId == "ann"
+    await desk.report(held, 1)
+    assert (await desk.log("a"))[1] == started
+    assert await desk.store.command("LLEN", desk.keys.log("a")) == 2
 
 
 async def test_a_stranger_shows_nothing(desk: Desk) -> None:
     held = await desk.start()
     async with untouched(desk.store):
         event = desk.progress_event(held, 1)
-        assert await desk.transitions.report(desk.keys, "a", NOBODY, 1, 10, event) == "lost"
-        assert await desk.transitions.report(desk.keys, "a", "", 1, 10, event) == "lost"
-        assert await desk.transitions.report(desk.keys, "unknown", held.nonce, 1, 10, event) == "lost"
+        assert await desk.transitions.report(desk.keys, "a", NOBODY, 1, event) == "lost"
+        assert await desk.transitions.report(desk.keys, "a", "", 1, event) == "lost"
+        assert await desk.transitions.report(desk.keys, "unknown", held.nonce, 1, event) == "lost"
 
 
 async def test_an_attempt_that_was_taken_over_is_mute(desk: Desk) -> None:
@@ -104,16 +121,16 @@ async def test_the_live_feed_carries_the_very_bytes_of_the_history(desk: Desk) -
     held = await desk.start()
     await desk.report(held, 1)
     await desk.complete(held, {"sum": 3})
-    hints = to_hints(await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))
+    hints = to_hints("shop", await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))
     assert [(hint.key, hint.seq) for hint in hints] == [("a", 2), ("a", 3), ("a", 4)]
     assert [hint.event for hint in hints] == (await desk.log("a"))[1:]
 
 
 async def test_an_event_too_large_to_travel_twice_is_only_pointed_at(desk: Desk) -> None:
     held = await desk.start()
-    event = event_tail("shop.a", 1, "progress", 1, "ann", data="x" * 5000)
-    assert await desk.transitions.report(desk.keys, "a", held.nonce, 1, None, event) == "shown"
-    hint = to_hints(await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))[-1]
+    event = event_body(1, "progress", "ann", 1, data="x" * 5000)
+    assert await desk.transitions.report(desk.keys, "a", held.nonce, 1, event) == "shown"
+    hint = to_hints("shop", await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))[-1]
     assert (hint.seq, hint.event) == (3, None)
     assert (await desk.history("a"))[-1].data == "x" * 5000
 

@@ -11,9 +11,8 @@ import httpx2
 import pytest
 
 from streams.connection import Store
-from streams.messages import event_tail
 from tests.gateway.test_bodies import problem_of
-from tests.support.builders import Desk
+from tests.support.builders import Desk, forge
 
 RACE = ["queued", "started 1", "progress 1 1", "progress 1 2", "superseded 1", "started 2", "progress 2 1"]
 END = [*RACE, "progress 2 2", "completed 2"]
@@ -92,9 +91,7 @@ async def test_a_page_that_cannot_be_is_refused(http: httpx2.AsyncClient, desk: 
 
 
 def forged(key: str, number: int, attempt: int | None, status: str, step: int | None = None, **more: Any) -> bytes:
-    """An event as somebody would write it by hand."""
-    head = b'{"id":"%d-1700000000000000","seq":%d,"time":"2026-01-01T00:00:00.000Z",' % (number, number)
-    return head + event_tail(f"research.{key}", attempt, status, step, "mallory", **more)
+    return forge(f"research.{key}", number, attempt, status, step, **more)
 
 
 def forgeries(key: str) -> list[bytes]:

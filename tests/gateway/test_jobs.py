@@ -7,10 +7,9 @@ import httpx2
 import pytest
 
 from streams.connection import Store
-from streams.messages import event_tail
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.test_bodies import problem_of
-from tests.support.builders import Desk, untouched
+from tests.support.builders import Desk, forge, untouched
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -37,7 +36,7 @@ async def test_a_job_is_shown_through_its_whole_life(http: httpx2.AsyncClient, d
         "links": links,
     }
     (held,) = await desk.claim("ann")
-    await desk.report(held, 1, 1, 40.0)
+    await desk.report(held, 1, 40)
     shown = (await http.get(links["self"])).json()["data"]
     assert (shown["status"], shown["progress"], shown["attempt"], shown["workerId"]) == ("active", 40, 1, "ann")
     assert TIME.fullmatch(shown["startedAt"])
@@ -65,10 +64,7 @@ async def test_a_second_result_written_by_hand_is_not_the_result(
     http: httpx2.AsyncClient, desk: Desk, store: Store
 ) -> None:
     await desk.complete(await desk.start("a"), "first")
-    forged = (
-        b'{"id":"9-9","seq":9,"time":"","' + event_tail("research.a", 1, "completed", None, "bob", result="second")[1:]
-    )
-    await store.command("RPUSH", desk.keys.log("a"), forged)
+    await store.command("RPUSH", desk.keys.log("a"), forge("research.a", 9, 1, "completed", result="second"))
     assert (await http.get("/api/jobs/research.a")).json()["data"]["result"] == "first"
 
 

@@ -121,7 +121,7 @@ async def test_a_store_that_lost_the_newest_events_resets_the_client(
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         assert len(await reading.take(3)) == 3
         await desk.store.command("RPOP", desk.keys.log("a"))
-        await desk.store.command("HSET", desk.keys.record("a"), "seq", 2, "reported", 0)
+        await desk.set_back(held, 1, 2)
         frail.kill()
         frail.start()
         assert told(await reading.take(3)) == ["reset", "queued", "started 1"]

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.live import Live
 from streams.connection import Store
-from streams.messages import event_tail
+from streams.events import event_body
 from tests.gateway.event_source import EventSource, Message
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.test_history import END, forged, forgeries, history_of, race, story
@@ -72,8 +72,8 @@ async def test_events_too_large_for_the_feed_are_streamed_too(gateway: str, desk
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         await reading.take(2)
         for number in range(1, 4):
-            event = event_tail("research.a", 1, "progress", number, "ann", data="x" * 200_000)
-            await desk.transitions.report(desk.keys, "a", held.nonce, number, None, event)
+            event = event_body(1, "progress", "ann", number, data="x" * 200_000)
+            await desk.transitions.report(desk.keys, "a", held.nonce, number, event)
         await desk.complete(held)
         rest = await reading.rest()
     assert told(rest) == ["progress 1 1", "progress 1 2", "progress 1 3", "completed 1", "end"]
@@ -164,8 +164,8 @@ async def test_an_id_that_another_gateway_told_first_is_no_reason_for_a_reset(
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         await reading.take(2)
         # In the log, but not yet in the feed of this gateway, which holds the job's channel already.
-        await store.command("RPUSH", desk.keys.log("a"), forged("a", 3, 1, "progress", 1))
-        await store.command("HSET", desk.keys.record("a"), "seq", 3, "reported", 1)
+        await store.command("RPUSH", desk.keys.log("a"), forged("a", 2, 1, "started"), forged("a", 3, 1, "progress", 1))
+        await desk.set_back(held, 1, 3)
         async with EventSource(gateway, "research.a") as other, other.open("3-1700000000000000") as resumed:
             await desk.report(held, 2)
             assert told(await resumed.take(1)) == ["progress 1 2"]
@@ -231,8 +231,8 @@ async def test_a_history_that_was_set_back_resets_its_watchers(gateway: str, des
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         await reading.take(3)
         await store.command("RPOP", desk.keys.log("a"))
-        await store.command("HSET", desk.keys.record("a"), "seq", 2, "reported", 0)
-        await desk.report(held, 1, "other")
+        await desk.set_back(held, 1, 2)
+        await desk.report(held, 2, "other")
         assert told(await reading.take(4)) == ["reset", "queued", "started 1", "progress 1 other"]
 
 
@@ -326,8 +326,8 @@ async def test_a_quiet_stream_is_pinged(valkey_url: str, desk: Desk) -> None:
 async def test_a_client_that_does_not_read_is_cut_off_and_resumes(valkey_url: str, desk: Desk) -> None:
     held = await desk.start("a")
     for number in range(1, 101):
-        event = event_tail("research.a", 1, "progress", number, "ann", data="x" * 100_000)
-        await desk.transitions.report(desk.keys, "a", held.nonce, number, None, event)
+        event = event_body(1, "progress", "ann", number, data="x" * 100_000)
+        await desk.transitions.report(desk.keys, "a", held.nonce, number, event)
     with gateway_thread(valkey_url, ping_seconds=0.3) as server:
         address = urlsplit(server.url)
         with socket.socket() as link:

@@ -111,10 +111,10 @@ class ModelPlatform:
 
     def report(self, key: str, nonce: str, number: int) -> str:
         job = self.jobs[key]
-        if nonce == job.nonce and number <= job.reported:
-            return "again"
         if refusal := job.refusal(nonce, None):
             return refusal
+        if number <= job.reported:
+            return "again"
         job.reported = number
         job.tell(Status.PROGRESS, number)
         return "shown"

@@ -21,12 +21,24 @@ HUNT = settings(
     report_multiple_bugs=False,
 )
 
-ANY_NONCE = "redis.call('HGET', record, 'nonce')"
+UNFENCED = """
+local function fence(key)
+  for _, lease in ipairs(redis.call('HVALS', leases)) do
+    local reported, seq, rest, holds, started, attempt, owner, band, entry =
+      match(lease, '^(%d+) (%d+) ((%S+) (%S+) (%S+) (%S+) (%S+) (%S+) .*)$')
+    if holds == key then
+      return { reported = reported, seq = seq, rest = rest, started = started, attempt = attempt, owner = owner,
+        band = band, entry = entry }
+    end
+  end
+end
+local function stands() return true end
+local job"""
 
 MUTANTS: dict[str, tuple[str, str, str]] = {
-    "a report without the fence": ("report", "fence(record, nonce", f"fence(record, {ANY_NONCE}"),
-    "a completion without the fence": ("complete", "fence(record, nonce", f"fence(record, {ANY_NONCE}"),
-    "a release without the fence": ("release", "fence(record, nonce", f"fence(record, {ANY_NONCE}"),
+    "a report without the fence": ("report", "local job", UNFENCED),
+    "a completion without the fence": ("complete", "local job", UNFENCED),
+    "a release without the fence": ("release", "local job", UNFENCED),
     "a reclaim that does not compare the beat counter": (
         "reclaim",
         "(call('HGET', beats, owner) or '') ~= counter",
@@ -35,7 +47,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
     "a claim that ignores how many may run": ("claim", "tonumber(overall) > 0 then\n  room", "false then\n  room"),
     "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
-    "a completion that rings before it looks": ("complete", "local job, refusal", "rung = true\nlocal job, refusal"),
+    "a completion that rings before it looks": ("complete", "local job", "rung = true\nlocal job"),
 }
 
 

@@ -11,9 +11,8 @@ from ops.__main__ import main
 from ops.store import OwnStore
 from streams.connection import Store
 from streams.keys import PlatformKeys, split_id
-from streams.messages import event_tail
 from tests.ops.commands import begin, check_running_jobs, tailrace
-from tests.support.builders import Desk
+from tests.support.builders import Desk, forge
 from tests.support.deployment import Deployment
 from tests.support.processes import OURS
 
@@ -144,8 +143,7 @@ async def test_history_and_follow_show_what_every_client_sees(deployment: Deploy
     follower = begin("follow", job, "--json", REDIS_URL=deployment.url)
     platform, key = split_id(job)
     await deployment.reached(job, 1)
-    forged = b'{"id":"9-1","seq":9,"time":"2026-01-01T00:00:00.000Z",' + event_tail(job, 1, "progress", 1, "zombie")
-    await deployment.store.command("RPUSH", PlatformKeys(platform).log(key), forged)
+    await deployment.store.command("RPUSH", PlatformKeys(platform).log(key), forge(job, 9, 1, "progress", 1))
     await deployment.ended(job)
     reply = await deployment.http.get(f"{deployment.gateways[0].url}/research/history/{job}")
     followed, _ = follower.communicate(timeout=20)

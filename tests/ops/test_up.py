@@ -20,6 +20,7 @@ import redis
 from ops.bootstrap import CHECKOUT
 from ops.checker import violations
 from ops.store import OwnStore, find_running, free_port
+from streams.events import expand
 from streams.keys import PlatformKeys, split_id
 from tests.ops.commands import environment, tailrace
 
@@ -152,8 +153,8 @@ def seconds_until_gone(processes: list[psutil.Process]) -> float:
 def stored(url: str, job: str) -> list[dict[str, Any]]:
     """What a store holds of a job."""
     platform, key = split_id(job)
-    with redis.Redis.from_url(url, decode_responses=True) as client:
-        return [json.loads(event) for event in client.lrange(PlatformKeys(platform).log(key), 0, -1)]
+    with redis.Redis.from_url(url) as client:
+        return [json.loads(expand(job, kept)) for kept in client.lrange(PlatformKeys(platform).log(key), 0, -1)]
 
 
 def test_a_job_is_done_ctrl_c_leaves_no_process_and_the_next_up_knows_the_job(run_up: Callable[..., Up]) -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from streams.events import iso, queued_event
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Hint, Lease, Look, decode_event
-from streams.reading import iso, queued_event, to_claims, to_hints, to_lease, to_look, to_record
+from streams.reading import to_claims, to_hints, to_lease, to_look, to_record
 from streams.states import State, Status
 
 KEYS = PlatformKeys("kurly")
@@ -12,16 +13,17 @@ WAITING = [b"state", b"waiting", b"kind", b"scan", b"band", b"low", b"entry", b"
 
 
 def test_a_record_is_read_with_its_times_and_numbers() -> None:
-    record = to_record(KEYS, "a", [*WAITING, b"attempt", b"2", b"seq", b"9", b"progress", b"33.5", b"owner", b"ann"])
+    started = [b"attempt", b"2", b"seq", b"9", b"started", b"10-17630000009990000", b"owner", b"ann"]
+    record = to_record(KEYS, "a", [*WAITING, *started])
     assert record is not None
     assert (record.state, record.band, record.accepted_ms) == (State.WAITING, "low", 1763000000123)
-    assert (record.attempt, record.seq, record.progress, record.owner) == (2, 9, 33.5, "ann")
+    assert (record.attempt, record.seq, record.started_ms, record.owner) == (2, 9, 1763000000999, "ann")
 
 
 def test_a_record_has_what_a_job_has_before_its_first_start() -> None:
-    record = to_record(KEYS, "a", [*WAITING, b"progress", b""])
+    record = to_record(KEYS, "a", WAITING)
     assert record is not None
-    assert (record.seq, record.attempt, record.crashes, record.progress, record.started_ms) == (1, 0, 0, None, None)
+    assert (record.seq, record.attempt, record.crashes, record.started_ms) == (1, 0, 0, None)
 
 
 def test_a_field_of_a_later_version_is_left_out() -> None:
@@ -49,8 +51,10 @@ def test_claims_are_read_behind_the_bells_id() -> None:
 
 def test_a_look_is_read() -> None:
     lease = Lease("n1", "a", "normal", "5-0", "ann", 2.5)
-    assert to_lease("n1", "a normal 5-0 ann 2500") == lease
-    assert to_look([[b"ann", b"7"], [b"n1", b"a normal 5-0 ann 2500"]]) == Look({"ann": "7"}, (lease,))
+    assert to_lease("n1", "0 2 a 2-17630000009990000 1 ann normal 5-0 2500") == lease
+    assert to_look([[b"ann", b"7"], [b"n1", b"0 2 a 2-17630000009990000 1 ann normal 5-0 2500"]]) == Look(
+        {"ann": "7"}, (lease,)
+    )
 
 
 def test_hints_are_read_and_what_somebody_else_wrote_is_left_out() -> None:
@@ -58,7 +62,7 @@ def test_hints_are_read_and_what_somebody_else_wrote_is_left_out() -> None:
         [b"1-0", [b"a 2", b"{}", b"b 3", b""]],
         [b"2-0", [b"nonsense", b"x", b"c \xff", b"x", b"d 4", b"{}"]],
     ]
-    assert to_hints(entries) == [Hint("a", 2, b"{}"), Hint("b", 3, None), Hint("d", 4, b"{}")]
+    assert to_hints("kurly", entries) == [Hint("a", 2, b"{}"), Hint("b", 3, None), Hint("d", 4, b"{}")]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from itertools import count
 from typing import Any
 
 from streams.connection import Store
+from streams.events import event_body
 from streams.keys import BANDS, GROUP, PlatformKeys
-from streams.messages import Claim, Event, Job, Lease, Look, Record, Step, decode_event, event_tail
+from streams.messages import Claim, Event, Job, Lease, Look, Record, Step, decode_event, encode
 from streams.policies import Policy
 from streams.reading import read_job, read_record
 from streams.states import Status
@@ -16,8 +17,18 @@ from streams.transitions import Operation, Transitions, claim, complete, fail, r
 DUMP = """
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
+  local value = redis.call('DUMP', key)
+  if redis.call('TYPE', key).ok == 'hash' then -- whose order may change when it is only read
+    local fields = redis.call('HGETALL', key)
+    local pairs = {}
+    for i = 1, #fields, 2 do
+      pairs[#pairs + 1] = #fields[i] .. ' ' .. fields[i] .. fields[i + 1]
+    end
+    table.sort(pairs)
+    value = table.concat(pairs, '\\n')
+  end
   all[#all + 1] = key
-  all[#all + 1] = redis.call('DUMP', key)
+  all[#all + 1] = value
 end
 return all"""
 
@@ -93,9 +104,9 @@ class Desk:
         assert held.key == key
         return held
 
-    async def report(self, held: Claim, number: int, step: Step | None = None, progress: float | None = None) -> str:
+    async def report(self, held: Claim, number: int, step: Step | None = None) -> str:
         event = self.progress_event(held, number if step is None else step)
-        return await self.transitions.report(self.keys, held.key, held.nonce, number, progress, event)
+        return await self.transitions.report(self.keys, held.key, held.nonce, number, event)
 
     async def complete(self, held: Claim, result: Any = None) -> str:
         return await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
@@ -105,7 +116,7 @@ class Desk:
         return await self.transitions.fail(self.keys, held.key, held.nonce, event)
 
     async def release(self, held: Claim) -> str:
-        return await self.transitions.release(self.keys, held.key, held.nonce, self.owners[held.nonce])
+        return await self.transitions.release(self.keys, held.key, held.nonce)
 
     async def reclaim(self, held: Claim, counter: str | None = None) -> str:
         """Take a job from its silent owner; with `counter`, as an observer who saw that one last."""
@@ -129,7 +140,7 @@ class Desk:
     # The same, as parts of a batch
 
     def reporting(self, held: Claim, number: int) -> Operation:
-        return report(self.keys, held.key, held.nonce, number, None, self.progress_event(held, number))
+        return report(self.keys, held.key, held.nonce, number, self.progress_event(held, number))
 
     def completing(self, held: Claim, result: Any = None) -> Operation:
         return complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
@@ -138,17 +149,23 @@ class Desk:
         return fail(self.keys, held.key, held.nonce, self.end_event(held, error={"type": "E", "message": "m"}))
 
     def releasing(self, held: Claim) -> Operation:
-        return release(self.keys, held.key, held.nonce, self.owners[held.nonce])
+        return release(self.keys, held.key, held.nonce)
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
         return claim(owner, 10.0, self.policy, nonces)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
-        return event_tail(self.keys.id(held.key), held.number, Status.PROGRESS, step, self.owners.get(held.nonce))
+        return event_body(held.number, Status.PROGRESS, self.owners.get(held.nonce, "~"), step)
 
     def end_event(self, held: Claim, **outcome: Any) -> bytes:
         status = Status.FAILED if "error" in outcome else Status.COMPLETED
-        return event_tail(self.keys.id(held.key), held.number, status, None, self.owners.get(held.nonce), **outcome)
+        return event_body(held.number, status, self.owners.get(held.nonce, "~"), **outcome)
+
+    async def set_back(self, held: Claim, reported: int, seq: int) -> None:
+        """As if the store had forgotten, or already heard, some reports of a running attempt."""
+        lease = await self.store.command("HGET", self.keys["leases"], held.nonce)
+        rest = lease.split(b" ", 2)[2]
+        await self.store.command("HSET", self.keys["leases"], held.nonce, b"%d %d %b" % (reported, seq, rest))
 
     # What is there
 
@@ -188,6 +205,12 @@ class Desk:
         for band in BANDS:
             if await self.store.command("EXISTS", self.keys.jobs(band)):
                 await self.store.command("XGROUP", "DESTROY", self.keys.jobs(band), GROUP)
+
+
+def forge(job_id: str, number: int, attempt: int | None, status: str, step: Step | None = None, **more: Any) -> bytes:
+    """An event as somebody would write it by hand."""
+    event = {"id": f"{number}-1700000000000000", "seq": number, "time": "2026-01-01T00:00:00.000Z", "jobId": job_id}
+    return encode({**event, "attempt": attempt, "status": status, "step": step, "workerId": "mallory", **more})
 
 
 def tell(event: Event) -> str:

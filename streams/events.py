@@ -1,0 +1,99 @@
+"""Events as they are kept, and as a client gets them.
+
+A history is kept small: `<id> <attempt> <status> <worker> <step and more>`, and `~` where there is none. The id tells
+the number and the time, the key of the list tells the job; so the event that a client gets can be made of it, always
+with the same bytes. Two events are not kept at all, the record tells them: `queued`, and `started` until the attempt
+says more.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from streams.messages import Record, Step, decode_event, encode
+from streams.states import State, Status
+
+_STEP = len('{"step":')
+
+
+def event_body(attempt: int, status: str, worker: str, step: Step | None = None, **more: Any) -> bytes:
+    """All of a kept event but its id, which the store puts in front when it is written."""
+    return f"{attempt} {status} {worker} ".encode() + encode({"step": step, **more})[_STEP:]
+
+
+def expand(job_id: str, kept: bytes) -> bytes:
+    """The event a client gets. What nobody here has written stays as it is; the fold will see to it."""
+    parts = kept.split(b" ", 4)
+    if len(parts) != 5:
+        return kept
+    event_id, attempt, status, worker, rest = parts
+    number, _, stamp = event_id.partition(b"-")
+    if not stamp.isdigit() or len(stamp) < 16:
+        return kept
+    return b'{"id":"%b","seq":%b,"time":"%b.%bZ","jobId":"%b","attempt":%b,"status":"%b","workerId":%b,"step":%b' % (
+        event_id,
+        number,
+        _second(stamp[:10]),
+        stamp[10:13],
+        job_id.encode(),
+        b"null" if attempt == b"~" else attempt,
+        status,
+        b"null" if worker == b"~" else b'"%b"' % worker,
+        rest,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _second(digits: bytes) -> bytes:
+    return datetime.fromtimestamp(int(digits), UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
+
+
+def queued_event(record: Record) -> bytes:
+    """Event 1 of every job: made of its record, so that a waiting job costs nothing more."""
+    # Jobs accepted in the same millisecond still have their own ids: the entry's running number tells them apart.
+    ms, number = entry_order(record.entry)
+    return expand(record.id, f"1-{ms}{number:03} ~ {Status.QUEUED} ~ null}}".encode())
+
+
+def history_of(record: Record, kept: Sequence[bytes], first: int) -> list[bytes]:
+    """A job's events from number `first` on, given what is kept of them; negative: counted from the end."""
+    events = [expand(record.id, entry) for entry in kept]
+    if 0 <= first <= 1:
+        events.insert(0, queued_event(record))
+    if record.state is State.RUNNING and record.started:
+        began = record.started.encode() + b" "
+        if int(record.started.partition("-")[0]) >= first and not any(entry.startswith(began) for entry in kept):
+            body = event_body(record.attempt, Status.STARTED, record.owner or "~")
+            events.append(expand(record.id, began + body))
+    return events
+
+
+def progress_of(attempt: int, events: Sequence[bytes]) -> float | None:
+    """How far an attempt said it was in the last of these events that is its own report; in per cent."""
+    for raw in reversed(events):
+        try:
+            event = decode_event(raw)
+        except ValueError:
+            continue
+        if event.status is Status.PROGRESS and event.step is not None:
+            return percent(event.step, event.of) if event.attempt == attempt else None
+    return None
+
+
+def percent(step: Step, of: int | None) -> float | None:
+    """How far a numbered step is, 0 to 100; a number without `of` is per cent already."""
+    if isinstance(step, str):
+        return None
+    share = step if of is None else 100 * step / of if of > 0 else 100
+    return round(min(100.0, max(0.0, share)), 1)
+
+
+def iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def entry_order(entry: str) -> tuple[int, int]:
+    """An entry's id as something that sorts."""
+    ms, _, number = entry.partition("-")
+    return int(ms), int(number)
