@@ -1,6 +1,7 @@
 """How jobs are done: handlers, attempts, and the process that runs them."""
 
 from consumers.attempt import Attempt
+from consumers.outcomes import Delay, GiveUp, RateLimited
 from consumers.registry import Handlers
 
-__all__ = ["Attempt", "Handlers"]
+__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited"]

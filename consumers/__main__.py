@@ -19,6 +19,8 @@ from streams.settings import StreamsSettings
 
 log = structlog.get_logger()
 
+RESTART = 75  # the exit code that asks a supervisor for another start
+
 NO_ADDRESS = (
     "no store is known: start everything with `python3 -m ops up`, "
     "or say where the store is, for example REDIS_URL=redis://127.0.0.1:6379"
@@ -36,17 +38,19 @@ def serve(platforms: list[str], handlers: str | None) -> int:
     if (fd := lifeline.descriptor()) is not None:
         lifeline.watch(fd)
 
-    async def run(url: str) -> None:
+    async def run(url: str) -> int:
         shutdown = Shutdown()
         with shutdown.listening():
             # A link that went dead is given up well before the lease is.
             patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
             async with Store(url, answer_seconds=patience) as store:
                 if await wait_for(store, shutdown):
-                    await Consumer(settings, streams.platforms, known, store).run(shutdown)
+                    consumer = Consumer(settings, streams.platforms, known, store)
+                    await consumer.run(shutdown)
+                    return RESTART if consumer.restarting else 0
+        return 0
 
-    anyio.run(run, streams.url, backend_options={"use_uvloop": True})
-    return 0
+    return anyio.run(run, streams.url, backend_options={"use_uvloop": True})
 
 
 async def wait_for(store: Store, shutdown: Shutdown) -> bool:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from streams.errors import Lost
+from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
-from streams.messages import Job, Step
+from streams.messages import Claim, Job, Step
 from streams.states import Status
 from streams.transitions import Operation, report, word
 
@@ -36,19 +36,18 @@ class Attempt(Generic[Args]):
         "_shown",
         "_under_way",
         "args",
+        "failures",
         "fence",
         "job",
         "number",
         "worker",
     )
 
-    def __init__(
-        self, job: Job, number: int, fence: str, args: Args, worker: str, keys: PlatformKeys, ask: Ask
-    ) -> None:
-        # Seven arguments, one over the house's limit: it is made in one place, once for each job of the hot path.
+    def __init__(self, job: Job, claim: Claim, args: Args, worker: str, keys: PlatformKeys, ask: Ask) -> None:
         self.job = job
-        self.number = number
-        self.fence = fence
+        self.number = claim.number
+        self.failures = claim.failures  # of the attempts before
+        self.fence = claim.nonce
         self.args = args
         self.worker = worker
         self._keys = keys
@@ -65,7 +64,8 @@ class Attempt(Generic[Args]):
     async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
         """Show a step to whoever watches. A second report of the same step by this attempt is not shown.
 
-        Raises `Lost` when this attempt no longer owns its job. Waits while the store is away.
+        Raises `Lost` when this attempt no longer owns its job, `Cancelled` when somebody asked the job to stop. Waits
+        while the store is away.
         """
         check_step(step)
         if self._shown is None:
@@ -84,8 +84,11 @@ class Attempt(Generic[Args]):
         self._reports += 1
         operation = report(self._keys, self.job.key, self.fence, self._reports, event)
         self._under_way = self._ask(operation)
-        if word(await asyncio.shield(self._under_way)) == "lost":
+        answer = word(await asyncio.shield(self._under_way))
+        if answer == "lost":
             raise Lost(self.job.id, self.number)
+        if answer == "cancelled":
+            raise Cancelled(self.job.id, self.number)
 
     async def quiet(self) -> None:
         """Wait until every report so far has been answered."""

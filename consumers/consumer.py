@@ -7,9 +7,10 @@ import anyio
 import structlog
 from msgspec import Struct
 
-from consumers.heart import Instructions, News
+from consumers.heart import News
+from consumers.instructions import Instructions
 from consumers.keeper import Keeper
-from consumers.page import SLOTS, Page
+from consumers.page import SLOTS, Page, Places
 from consumers.reader import Reader
 from consumers.registry import Handler
 from consumers.room import Room, Rooms
@@ -56,6 +57,8 @@ class Consumer:
         self._store = store
         self._page = Page()
         self._beating = anyio.Event()
+        self._shutdown: Shutdown | None = None
+        self.restarting = False  # it leaves because somebody asked for a restart: its supervisor starts it anew
         self._lines = self._make_lines()
         self._keeper = Keeper(self._instructions(), self._hear)
 
@@ -71,10 +74,10 @@ class Consumer:
             keys = PlatformKeys(platform)
             runner = Runner(
                 keys,
+                policy,
                 self._settings.owner,
                 self._handlers,
-                self._page,
-                number,
+                Places(self._page, number),
                 lambda rooms=rooms: rooms.give(1),  # type: ignore[misc]
             )
             reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner)
@@ -91,7 +94,7 @@ class Consumer:
             consumer_pid=os.getpid(),
             page_fd=self._page.fd,
             platforms=settings.platforms,
-            max_crashes=tuple(self._platforms[platform].max_crashes for platform in settings.platforms),
+            policies=tuple(self._platforms[platform] for platform in settings.platforms),
             beat_seconds=settings.beat_seconds,
             deadline_seconds=settings.deadline_seconds,
             reap_seconds=settings.reap_seconds,
@@ -100,6 +103,7 @@ class Consumer:
 
     async def run(self, shutdown: Shutdown) -> None:
         """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye."""
+        self._shutdown = shutdown
         log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keeper.run)
@@ -151,10 +155,16 @@ class Consumer:
     def _hear(self, news: News) -> None:
         """Act on what the heart learnt: end attempts that lost their job, hand back jobs nobody here runs."""
         self._beating.set()
+        if news.restart and self._shutdown and not self._shutdown.drain.is_set():
+            log.info("restart_asked", owner=self._settings.owner)
+            self.restarting = True
+            self._shutdown.request()
         for platform, nonce in news.lost:
             self._lines[platform].runner.lose(nonce)
+        for platform, nonce in news.stop:
+            self._lines[platform].runner.stop(nonce)
         for platform, key, nonce in news.stray:
             line = self._lines[platform]
             if nonce not in line.runner.running and nonce not in line.reader.wanted:
-                operation = release(line.keys, key, nonce)
+                operation = release(line.keys, key, nonce, self._platforms[platform].max_starts)
                 line.committer.say(operation, lambda _: None)

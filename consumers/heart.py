@@ -8,6 +8,7 @@ JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its 
 import os
 import signal
 import time
+from collections.abc import Sequence
 
 import anyio
 import msgspec
@@ -15,34 +16,23 @@ import psutil
 import structlog
 from msgspec import Struct
 
+from consumers.instructions import Instructions
+from consumers.overtime import Overtime
 from consumers.page import Page
 from consumers.silences import Silence, Silences
 from streams.connection import ANSWER_SECONDS, Store
 from streams.errors import StoreError
 from streams.keys import PlatformKeys
 from streams.logs import configure_logs
-from streams.transitions import BrokenOperation, Transitions
+from streams.messages import Pulse
+from streams.transitions import FORGET_BATCH, BrokenOperation, Transitions
 
 log = structlog.get_logger()
 
 GOODBYE = b"goodbye\n"
 MOST_NEWS = 15
+FORGET_SECONDS = 5.0  # between looks for jobs that need not be kept any longer
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
-
-
-class Instructions(Struct, frozen=True):
-    """What a heart must know."""
-
-    url: str
-    owner: str
-    consumer_pid: int
-    page_fd: int
-    platforms: tuple[str, ...]
-    max_crashes: tuple[int, ...]  # one for each platform
-    beat_seconds: float
-    deadline_seconds: float
-    reap_seconds: float
-    lifeline_fd: int | None = None
 
 
 class News(Struct, frozen=True, omit_defaults=True):
@@ -50,6 +40,8 @@ class News(Struct, frozen=True, omit_defaults=True):
 
     lost: list[tuple[str, str]] = []  # platform, nonce: attempts that are no longer the consumer's
     stray: list[tuple[str, str, str]] = []  # platform, key, nonce: jobs the consumer owns and does not seem to run
+    stop: list[tuple[str, str]] = []  # platform, nonce: attempts that somebody asked to stop
+    restart: bool = False  # somebody asked the platforms' consumers to drain and leave
 
 
 class Heart:
@@ -62,6 +54,9 @@ class Heart:
         self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
+        self._overtime = Overtime(instructions, transitions, page)
+        self._restarts: list[int] = []
+        self._forget_at = 0.0
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -83,14 +78,21 @@ class Heart:
                     pause = min(pause, RETRY_SECONDS)
                     tell(News())
                 else:
-                    news = list(zip(self._to.platforms, answers, strict=True))
-                    tell(
-                        News(
-                            lost=[(platform, nonce) for platform, (lost, _) in news for nonce in lost],
-                            stray=[(platform, *job) for platform, (_, stray) in news for job in stray],
-                        )
-                    )
+                    tell(self._news(answers))
             await anyio.sleep(pause)
+
+    def _news(self, pulses: Sequence[Pulse]) -> News:
+        heard = list(zip(self._to.platforms, pulses, strict=True))
+        asked = [pulse.restarts for pulse in pulses]
+        self._restarts = self._restarts or asked  # those before our time were not meant for us
+        stop = [(platform, nonce) for platform, pulse in heard for nonce in pulse.stop]
+        self._overtime.asked_to_stop([nonce for _, nonce in stop])
+        return News(
+            lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost],
+            stray=[(platform, *job) for platform, pulse in heard for job in pulse.stray],
+            stop=stop,
+            restart=asked != self._restarts,
+        )
 
     def _consumer_runs(self) -> bool:
         """A consumer that was stopped is not at work; one that is busy or sleeps is."""
@@ -108,8 +110,10 @@ class Heart:
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()
-                looks = await self._transitions.observe(self._keys)
+                looks = await self._transitions.tend(self._keys)
                 now = time.monotonic()
+                await self._overtime.watch(now, looks)
+                await self._forget(now)
                 self._silences.look(asked, now, dict(zip(self._to.platforms, looks, strict=True)))
                 for silence in self._silences.lost(now):
                     await self._reclaim(silence)
@@ -122,11 +126,21 @@ class Heart:
                 self._silences.blind()
             await anyio.sleep(pause)
 
+    async def _forget(self, now: float) -> None:
+        """Remove what need not be kept, now and then, in bounded batches."""
+        if now < self._forget_at:
+            return
+        removed = [
+            await self._transitions.forget(keys, policy)
+            for keys, policy in zip(self._keys, self._to.policies, strict=True)
+        ]
+        self._forget_at = now + (0 if any(count >= FORGET_BATCH for count in removed) else FORGET_SECONDS)
+
     async def _reclaim(self, silence: Silence) -> None:
         index = self._to.platforms.index(silence.platform)
         keys, lease = self._keys[index], silence.lease
         try:
-            word = await self._transitions.reclaim(keys, lease, silence.counter, self._to.max_crashes[index])
+            word = await self._transitions.reclaim(keys, lease, silence.counter, self._to.policies[index])
         except BrokenOperation as error:  # a job whose keys were spoilt by hand must not hold up the others
             log.error("reclaim_broken", job=keys.id(lease.key), owner=lease.owner, error=str(error))
             return
@@ -163,7 +177,7 @@ def tell(news: News) -> None:
 
     A line stays below what a pipe takes whole; what does not fit is still true at the next beat.
     """
-    short = News(lost=news.lost[:MOST_NEWS], stray=news.stray[:MOST_NEWS])
+    short = News(news.lost[:MOST_NEWS], news.stray[:MOST_NEWS], news.stop[:MOST_NEWS], news.restart)
     try:
         os.write(1, msgspec.json.encode(short) + b"\n")
     except (BlockingIOError, BrokenPipeError):

@@ -10,7 +10,8 @@ import anyio
 import msgspec
 import structlog
 
-from consumers.heart import GOODBYE, Instructions, News
+from consumers.heart import GOODBYE, News
+from consumers.instructions import Instructions
 
 log = structlog.get_logger()
 

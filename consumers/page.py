@@ -2,12 +2,14 @@
 
 import mmap
 import os
+import struct
 import tempfile
 
 from streams.errors import TailraceError
 
-SLOT = 32  # bytes: the platform's number plus one in two, the length of the nonce, the nonce
-LONGEST_NONCE = SLOT - 3
+SLOT = 40  # bytes: the platform's number plus one in two, the length of the nonce, the nonce, its deadline in eight
+DEADLINE = SLOT - 8
+LONGEST_NONCE = DEADLINE - 3
 SLOTS = 8192  # leases one process can hold
 
 
@@ -20,18 +22,23 @@ class Page:
         self._memory = mmap.mmap(self.fd, SLOT * SLOTS)
         self._free = list(range(SLOTS - 1, -1, -1))
 
-    def hold(self, platform: int, nonce: str) -> int:
-        """Note a lease; the answer is its slot, to be freed later."""
+    def hold(self, platform: int, nonce: str, deadline: float = 0.0) -> int:
+        """Note a lease, and by when its attempt must be over (on the monotonic clock); the answer is its slot."""
         if not self._free:
             raise TailraceError(f"one process can run at most {SLOTS} jobs at a time")
         slot = self._free.pop()
         raw = nonce.encode()
+        start = slot * SLOT
+        if deadline:
+            self._memory[start + DEADLINE : start + SLOT] = struct.pack("d", deadline)
         whole = (platform + 1).to_bytes(2, "big") + bytes((len(raw),)) + raw
-        self._memory[slot * SLOT : slot * SLOT + len(whole)] = whole
+        self._memory[start : start + len(whole)] = whole
         return slot
 
     def free(self, slot: int) -> None:
-        self._memory[slot * SLOT : slot * SLOT + 2] = b"\0\0"
+        start = slot * SLOT
+        self._memory[start : start + 2] = b"\0\0"
+        self._memory[start + DEADLINE : start + SLOT] = bytes(8)
         self._free.append(slot)
 
     def held(self, platforms: int) -> list[list[str]]:
@@ -44,9 +51,34 @@ class Page:
                 found[number - 1].append(raw.decode("ascii", "replace"))
         return found
 
+    def overdue(self, now: float) -> dict[str, float]:
+        """The nonces of attempts that should be over by now, each with its deadline."""
+        found = {}
+        for start in range(0, SLOT * SLOTS, SLOT):
+            if self._memory[start : start + 2] != b"\0\0":
+                (deadline,) = struct.unpack("d", self._memory[start + DEADLINE : start + SLOT])
+                if 0 < deadline <= now:
+                    raw = self._memory[start + 3 : start + 3 + min(self._memory[start + 2], LONGEST_NONCE)]
+                    found[raw.decode("ascii", "replace")] = deadline
+        return found
+
     def close(self) -> None:
         self._memory.close()
         os.close(self.fd)
+
+
+class Places:
+    """The part of a page that one platform's runner writes."""
+
+    def __init__(self, page: Page, number: int) -> None:
+        self._page = page
+        self._number = number
+
+    def hold(self, nonce: str, deadline: float) -> int:
+        return self._page.hold(self._number, nonce, deadline)
+
+    def free(self, slot: int) -> None:
+        self._page.free(slot)
 
 
 def _anonymous_file() -> int:

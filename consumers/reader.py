@@ -5,6 +5,7 @@ claim that found too little, so a ring between that claim and the sleep is not m
 """
 
 import asyncio
+import math
 import secrets
 from typing import Any
 
@@ -36,6 +37,7 @@ class Reader:
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._bell: str | None = None  # where to listen from, while there is nothing to claim
+        self._wake_at: float | None = None  # when something changes by itself, on the loop's clock
         self._listen = asyncio.Event()
         self.wanted: set[str] = set()  # nonces of the claims under way
         self.committer: Committer | None = None  # set by the consumer: reader and committer need each other
@@ -83,6 +85,7 @@ class Reader:
         else:
             if len(claims) < len(nonces):
                 self._bell = answer[0].decode()
+                self._wake_at = asyncio.get_running_loop().time() + int(answer[1]) / 1000 if answer[1] else None
                 self._listen.set()
             elif nonces:
                 self._hungry = True
@@ -102,15 +105,18 @@ class Reader:
                 if self._bell is None:
                     self._listen.clear()
                     continue
+                loop, patience = asyncio.get_running_loop(), seconds
+                if self._wake_at is not None:
+                    patience = min(seconds, max(0.001, self._wake_at - loop.time()))
                 try:
-                    rung = await read_feed(ears, {bell_key: self._bell}, int(seconds * 1000))
+                    rung = await read_feed(ears, {bell_key: self._bell}, math.ceil(patience * 1000))
                 except StoreError:
                     pause = min(max(0.05, pause * 2), LONGEST_PAUSE)
                     await asyncio.sleep(pause)
                     rung = {bell_key: []}  # it may have rung while nobody listened
                 else:
                     pause = 0.0
-                if rung:
+                if rung or (self._wake_at is not None and loop.time() >= self._wake_at):
                     self._listen.clear()
                     self._bell = None
                     self.ring()

@@ -26,6 +26,7 @@ class Handler(Struct, frozen=True):
     kind: str
     function: HandlerFunction
     decode: Callable[[bytes], Any]
+    backoff: Callable[[int], float] | None = None  # seconds to wait after so many failures; else the platform's rule
 
 
 class Handlers(Mapping[str, Handler]):
@@ -47,7 +48,8 @@ class Handlers(Mapping[str, Handler]):
     def __len__(self) -> int:
         return len(self._handlers)
 
-    def __call__(self, kind: str) -> Callable[[F], F]:
+    def __call__(self, kind: str, *, backoff: Callable[[int], float] | None = None) -> Callable[[F], F]:
+        """`backoff(failures)` is the pause in seconds before the next attempt, in place of the platform's rule."""
         check_word(kind, "kind")
 
         def register(function: F) -> F:
@@ -55,7 +57,7 @@ class Handlers(Mapping[str, Handler]):
                 raise BadConfiguration(f"two handlers for the kind {kind!r}: {function.__qualname__} is the second")
             if not asynchronous(function):
                 raise BadConfiguration(f"the handler of {kind!r} must be an async function: {function.__qualname__}")
-            self._handlers[kind] = Handler(kind, function, msgspec.json.Decoder(_args_type(function)).decode)
+            self._handlers[kind] = Handler(kind, function, msgspec.json.Decoder(_args_type(function)).decode, backoff)
             return function
 
         return register

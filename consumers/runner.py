@@ -1,38 +1,61 @@
 """Runs the attempts of one platform: begin, decode, run, settle, and tell how it ended."""
 
 import asyncio
+import random
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import structlog
 
 from consumers.attempt import LARGEST_EVENT, Attempt
-from consumers.outcomes import Completed, Failed, Mute, Outcome, Released
-from consumers.page import Page
+from consumers.backoff import pause_seconds
+from consumers.outcomes import (
+    Completed,
+    Delay,
+    Delayed,
+    Failed,
+    GiveUp,
+    Mute,
+    Outcome,
+    RateLimited,
+    Released,
+    checked_seconds,
+)
+from consumers.page import Places
 from consumers.registry import Handler
+from consumers.timers import Timers
 from streams.commit import Committer
-from streams.errors import Lost
+from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
-from streams.messages import Claim, Failure, Job
+from streams.messages import Claim, Failure, Job, encode
+from streams.options import Retrying
+from streams.policies import Policy
 from streams.states import Status
-from streams.transitions import BrokenOperation, Operation, complete, fail, release, word
+from streams.transitions import Again, BrokenOperation, Operation, complete, delay, fail, release, word
 
 log = structlog.get_logger()
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 8000
+OBEY_SECONDS = 5.0  # a handler that does not stop when it is cancelled is left to itself, mute, after that
+
+_read_options = msgspec.json.Decoder(Retrying).decode
 
 
 class Running:
     """An attempt under way, as the runner holds it."""
 
-    __slots__ = ("claim", "ending", "settling", "slot", "task")
+    __slots__ = ("claim", "ending", "rules", "settling", "slot", "task", "timer")
 
-    def __init__(self, claim: Claim, slot: int) -> None:
+    def __init__(self, claim: Claim, rules: Policy, slot: int) -> None:
         self.claim = claim
+        self.rules = rules
         self.slot = slot
+        self.timer: int | None = None
         self.task: asyncio.Task[None] | None = None
         self.ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
         self.settling = False  # its outcome is on the way to the store
@@ -44,28 +67,55 @@ class Runner:
     def __init__(
         self,
         keys: PlatformKeys,
+        policy: Policy,
         owner: str,
         handlers: Mapping[str, Handler],
-        page: Page,
-        number: int,
+        places: Places,
         done: Callable[[], None],
     ) -> None:
-        """`number` is the platform's on the page; `done` is called when an attempt leaves its place."""
+        """`done` is called when an attempt leaves its place."""
         self._keys = keys
+        self._policy = policy
         self._owner = owner
         self._handlers = handlers
-        self._page = page
-        self._number = number
+        self._places = places
         self._done = done
+        self._timers = Timers()
         self.running: dict[str, Running] = {}
         self._refused = 0
         self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
 
     def begin(self, claim: Claim) -> None:
         # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
-        running = Running(claim, self._page.hold(self._number, claim.nonce))
+        rules = self._policy.retrying(_read_options(claim.options)) if claim.options else self._policy
+        seconds = seconds_left(rules, claim.age_seconds)
+        deadline = time.monotonic() + seconds if seconds is not None else 0.0
+        running = Running(claim, rules, self._places.hold(claim.nonce, deadline))
         self.running[claim.nonce] = running
         running.task = asyncio.get_running_loop().create_task(self._live(running))
+        if seconds is not None:
+            running.timer = self._timers.after(seconds, lambda: self._time_out(running, seconds))
+
+    def _time_out(self, running: Running, seconds: float) -> None:
+        log.warning("attempt_timed_out", job=self._keys.id(running.claim.key), attempt=running.claim.number)
+        self._stop(running, timed_out(seconds))
+
+    def stop(self, nonce: str) -> None:
+        """Somebody asked the job to stop. However the attempt is settled, the store ends the job cancelled."""
+        running = self.running.get(nonce)
+        if running and running.ending is None:
+            self._stop(running, Released())
+
+    def _stop(self, running: Running, ending: Outcome) -> None:
+        """Cancel a handler; one that does not care is settled all the same, and refused from then on."""
+        self._end(running.claim.nonce, ending)
+
+        def insist() -> None:
+            if not running.settling:
+                log.warning("handler_does_not_stop", job=self._keys.id(running.claim.key), kind=running.claim.kind)
+                self._settle(running, ending)
+
+        running.timer = self._timers.after(OBEY_SECONDS, insist)
 
     def lose(self, nonce: str) -> None:
         """The store says that this attempt is no longer ours: end it, quietly."""
@@ -82,7 +132,7 @@ class Runner:
         """Hand back a job that came too late: this consumer is about to leave."""
         assert self.committer is not None
         self._refused += 1
-        self.committer.say(release(self._keys, claim.key, claim.nonce), self._taken_back)
+        self.committer.say(release(self._keys, claim.key, claim.nonce, self._policy.max_starts), self._taken_back)
 
     def _taken_back(self, _: Any) -> None:
         self._refused -= 1
@@ -106,7 +156,7 @@ class Runner:
             # Nobody here asked for it: the handler cancelled itself, which is its failure.
             outcome = running.ending or Failed(failure_of(error))
         except BaseException as error:
-            outcome = Failed(failure_of(error))
+            outcome = running.ending or Failed(failure_of(error), final=isinstance(error, GiveUp))
         if not running.settling:
             self._settle(running, outcome)
 
@@ -115,34 +165,47 @@ class Runner:
         handler = self._handlers.get(claim.kind)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
-            return Failed(Failure("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}"))
+            unknown = Failure("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}")
+            return Failed(unknown, final=True)
         try:
             args = handler.decode(claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
-            return Failed(Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {_said_by(error)}"))
+            wrong = Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {_said_by(error)}")
+            return Failed(wrong, final=True)
         job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
         assert self.committer is not None
-        attempt = Attempt(job, claim.number, claim.nonce, args, self._owner, self._keys, self.committer.ask)
+        attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.ask)
         try:
             result = await handler.function(attempt)
             await attempt.quiet()
             return Completed(result)
         except Lost:
             return Mute()
+        except Cancelled:
+            return Released()
+        except Delay as later:
+            await attempt.quiet()
+            return Delayed(later.seconds, hold=isinstance(later, RateLimited))
 
     def _settle(self, running: Running, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
+        if running.timer is not None:
+            self._timers.take_back(running.timer)
         self._done()
         if isinstance(outcome, Mute):
             self._finished(running, "lost")
             return
         assert self.committer is not None
-        self.committer.say(self._operation(running.claim, outcome), lambda answer: self._settled(running, answer))
+        self.committer.say(self._operation(running, outcome), lambda answer: self._settled(running, answer))
 
-    def _operation(self, claim: Claim, outcome: Outcome) -> Operation:
+    def _operation(self, running: Running, outcome: Outcome) -> Operation:
+        claim, rules = running.claim, running.rules
         if isinstance(outcome, Released):
-            return release(self._keys, claim.key, claim.nonce)
+            return release(self._keys, claim.key, claim.nonce, rules.max_starts)
+        if isinstance(outcome, Delayed):
+            again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
+            return delay(self._keys, claim.key, claim.nonce, again, hold=outcome.hold)
         if isinstance(outcome, Completed):
             try:
                 event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
@@ -152,11 +215,13 @@ class Runner:
                 if len(event) <= LARGEST_EVENT:
                     return complete(self._keys, claim.key, claim.nonce, event)
                 message = f"the result has {len(event)} bytes; over 1 MB does not go into the store"
-            outcome = Failed(Failure("WrongResult", message))
+            outcome = Failed(Failure("WrongResult", message), final=True)
         assert isinstance(outcome, Failed)
         why = f"{outcome.error.type}: {outcome.error.message}"
         log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why)
-        return fail(self._keys, claim.key, claim.nonce, self._last_event(claim, Status.FAILED, error=outcome.error))
+        handler = self._handlers.get(claim.kind)
+        again = again_after(outcome, claim, rules, handler.backoff if handler else None)
+        return fail(self._keys, claim.key, claim.nonce, again, failure_members(outcome))
 
     def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
         return event_body(claim.number, status, self._owner, **more)
@@ -176,9 +241,42 @@ class Runner:
     def _finished(self, running: Running, how: str) -> None:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
-            self._page.free(running.slot)
+            self._places.free(running.slot)
         if how == "lost":
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
+
+
+def seconds_left(rules: Policy, age_seconds: float) -> float | None:
+    """How long an attempt may take, given how long its job has been tried already; None: any time."""
+    limits = [rules.timeout_seconds] if rules.timeout_seconds else []
+    if rules.lifetime_seconds:
+        limits.append(max(0.0, rules.lifetime_seconds - age_seconds))
+    return min(limits, default=None)
+
+
+def timed_out(seconds: float) -> Failed:
+    return Failed(Failure("TimedOut", f"the attempt took longer than the {seconds:g} s it may take"), reason="timeout")
+
+
+def again_after(outcome: Failed, claim: Claim, rules: Policy, backoff: Callable[[int], float] | None = None) -> Again:
+    """Whether and when a job is tried again after a failure: by its handler's own rule, or by its platform's."""
+    failures = claim.failures + 1
+    try:
+        pause = backoff(failures) if backoff else pause_seconds(rules, failures, random.random())
+        seconds = checked_seconds(min(pause, rules.backoff_cap_seconds))
+    except Exception as error:  # the handler's author wrote that rule
+        log.warning("backoff_broken", kind=claim.kind, error=_said_by(error))
+        seconds = pause_seconds(rules, failures, random.random())
+    over = rules.lifetime_seconds and claim.age_seconds + seconds >= rules.lifetime_seconds
+    return Again(seconds, 0 if outcome.final or over else rules.attempts, rules.max_starts, rules.order)
+
+
+def failure_members(outcome: Failed) -> bytes:
+    """What the event says of a failure, as the store takes it: JSON members with a leading comma."""
+    said: dict[str, Any] = {"error": outcome.error}
+    if outcome.reason:
+        said["reason"] = outcome.reason
+    return b"," + encode(said)[1:-1]
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -14,6 +14,7 @@ from gateway.replies import code_of, reply
 from producers import Producer, Submission, Submitted
 from producers.kinds import KINDS, Name, Text
 from streams.errors import Refused, WrongField
+from streams.options import Options
 
 BULK = 10_000
 
@@ -23,12 +24,13 @@ class ResearchBody(Body, frozen=True):
     jobId: str | None = None
 
 
-class JobBody(Body, frozen=True):
+class JobBody(Options, Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job, with all that can be said of one."""
+
     platform: str
     kind: str
     args: Any = field(default_factory=dict)
     id: str | None = None
-    priority: str = "normal"
 
 
 class BulkBody(Body, frozen=True):
@@ -79,7 +81,7 @@ class Submissions:
         args: dict[str, Any] = {"workflow_id": body.workflow_id, "params": body.params}
         if kind != "scan":
             args = {name: value for name, value in body.params.items() if name != "platform"}
-        asked = Submission(platform, kind, args, body.jobId, body.priority)
+        asked = Submission(platform, kind, args, body.jobId, Options(priority=body.priority))
         job = await self._submit(asked, {"id": "jobId", "platform": "params.platform", "args": "params"})
         data = {
             "job_id": job.job_id,
@@ -112,8 +114,12 @@ class Submissions:
             raise WrongField(renamed(error.field, names), error.reason) from None
 
 
+def options_of(body: JobBody) -> Options:
+    return Options(**{name: getattr(body, name) for name in Options.__struct_fields__})
+
+
 def submission(body: JobBody) -> Submission:
-    return Submission(body.platform, body.kind, body.args, body.id, body.priority)
+    return Submission(body.platform, body.kind, body.args, body.id, options_of(body))
 
 
 def checked(item: Any) -> JobBody | WrongField:
@@ -121,6 +127,8 @@ def checked(item: Any) -> JobBody | WrongField:
         return msgspec.convert(item, JobBody)
     except msgspec.ValidationError as error:
         return wrong_field(error)
+    except WrongField as error:
+        return error
 
 
 def line(result: Submitted | Refused) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ops.terminal import console, event_line, plain, say
 from producers import Producer, Submission
 from streams.connection import Store
 from streams.errors import WrongField
+from streams.options import Options
 from streams.settings import StreamsSettings
 from streams.transitions import Transitions
 
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def submit(options: argparse.Namespace, args: Any) -> int:
-    submission = Submission(options.platform, options.kind, args, options.id, options.priority)
+    submission = Submission(options.platform, options.kind, args, options.id, Options(priority=options.priority))
     async with reach(options.data) as store:
         producer = Producer(Transitions(store), StreamsSettings.read().platforms)
         job_id = (await producer.submit(submission)).job_id

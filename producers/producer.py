@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from producers.kinds import check_args
 from streams.errors import OtherBody, Refused, WrongField
-from streams.keys import BANDS, check_key, check_word, join_id
+from streams.keys import check_key, check_word, join_id
 from streams.messages import Job, encode
+from streams.options import NO_OPTIONS, Options
 from streams.policies import Platforms
 from streams.states import State
 from streams.transitions import Transitions
@@ -31,7 +32,7 @@ class Submission(Struct, frozen=True):
     kind: str
     args: Any = {}  # decoded JSON
     id: str | None = None  # the caller's key; the same key again is the same job
-    priority: str = "normal"
+    options: Options = NO_OPTIONS
 
 
 class Submitted(Struct, frozen=True):
@@ -91,29 +92,30 @@ class Producer:
     def _check(self, submission: Submission) -> tuple[Job, str]:
         platform = self._platforms.known(submission.platform)
         kind = check_word(submission.kind, "kind")
-        if submission.priority not in BANDS:
-            raise WrongField("priority", f"one of {', '.join(BANDS)}")
         check_args(kind, submission.args)
         key = new_key() if submission.id is None else check_key(submission.id)
         try:
-            job = Job(platform, key, kind, encode(submission.args), submission.priority)
-            return job, fingerprint(kind, submission.args, submission.priority)
+            job = Job(platform, key, kind, encode(submission.args), submission.options)
+            return job, fingerprint(kind, submission.args, submission.options)
         except (TypeError, ValueError, RecursionError) as error:  # lone surrogates, objects of other kinds
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
 
 
 def _answer(job: Job, words: list[str]) -> Submitted | Refused:
     if words[0] == "conflict":
-        return OtherBody(join_id(job.platform, job.key))
-    return Submitted(join_id(job.platform, job.key), State(words[1]), words[0] == "again")
+        return OtherBody(job.id)
+    if words[0] in {"duplicate", "replaced"}:
+        return Submitted(join_id(job.platform, words[1]), State(words[2]), replayed=True)
+    return Submitted(job.id, State(words[1]), words[0] == "again")
 
 
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def fingerprint(kind: str, args: Any, priority: str) -> str:
+def fingerprint(kind: str, args: Any, options: Options) -> str:
     """Equal for the same request however its JSON was written; 16 characters, so that the record stays small."""
-    digest = hashlib.blake2b(_sorted([kind, args, priority]), digest_size=12)
+    said = options.priority if options.plain else options  # as it was written before there were other options
+    digest = hashlib.blake2b(_sorted([kind, args, said]), digest_size=12)
     return base64.urlsafe_b64encode(digest.digest()).decode()
 
 

@@ -10,6 +10,7 @@
     │   ├── WrongField         a value is wrong: `field` names it
     │   └── OtherBody          the same job id was already accepted with another body
     ├── JobNotFound            no job of that id is kept
+    ├── Cancelled              somebody asked the job to stop while it ran
     └── Lost                   the fence refused a write: a newer attempt owns the job, or it has ended
 
 What a handler raises to steer its job (Delay, ...) is not an error and lives in `consumers.outcomes`.
@@ -67,6 +68,15 @@ class JobNotFound(TailraceError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"no job {job_id} is kept")
         self.job_id = job_id
+
+
+class Cancelled(TailraceError):
+    """Somebody asked the job to stop; whatever its attempt does now, the job ends cancelled."""
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__(f"attempt {attempt} of job {job_id} is asked to stop")
+        self.job_id = job_id
+        self.attempt = attempt
 
 
 class Lost(TailraceError):

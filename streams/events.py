@@ -52,7 +52,7 @@ def _second(digits: bytes) -> bytes:
 def queued_event(record: Record) -> bytes:
     """Event 1 of every job: made of its record, so that a waiting job costs nothing more."""
     # Jobs accepted in the same millisecond still have their own ids: the entry's running number tells them apart.
-    ms, number = entry_order(record.entry)
+    ms, number = entry_order(record.accepted or record.entry)
     return expand(record.id, f"1-{ms}{number:03} ~ {Status.QUEUED} ~ null}}".encode())
 
 

@@ -18,6 +18,8 @@ BANDS: Final = ("urgent", "high", "normal", "low")  # priorities, first to last
 PLATFORM_KEYS: Final = (
     *(f"jobs_{band}" for band in BANDS),
     "front",
+    "due",
+    "alarms",
     "leases",
     "beats",
     "bell",
@@ -25,6 +27,13 @@ PLATFORM_KEYS: Final = (
     "ended_completed",
     "ended_failed",
     "ended_cancelled",
+    "ended_kept",
+    "control",
+    "starts",
+    "limits",
+    "orders",
+    "schedules",
+    "ticks",
 )
 """What a platform has once; everything else belongs to one job."""
 
@@ -34,6 +43,7 @@ JOB_KEYS: Final = {"record": "job", "log": "log", "args": "args"}
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORD = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_LABEL = re.compile(r"[A-Za-z0-9._:@/-]{1,64}")
 
 
 class PlatformKeys:
@@ -100,3 +110,10 @@ def check_word(word: str, field: str) -> str:
     if not _WORD.fullmatch(word):
         raise WrongField(field, "1 to 64 of A-Z a-z 0-9 . _ -")
     return word
+
+
+def check_label(label: str, field: str) -> str:
+    """What callers name things by: order keys, limit keys, de-duplication keys."""
+    if not _LABEL.fullmatch(label):
+        raise WrongField(field, "1 to 64 of A-Z a-z 0-9 . _ : @ / -")
+    return label

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from streams.options import NO_OPTIONS, Options
 from streams.states import State, Status
 
 Step = int | str
@@ -17,7 +18,7 @@ class Job(Struct, frozen=True):
     key: str
     kind: str
     args: bytes  # JSON, as it was checked and encoded again at the door
-    band: str = "normal"
+    options: Options = NO_OPTIONS
 
     @property
     def id(self) -> str:
@@ -32,6 +33,9 @@ class Claim(Struct, frozen=True, gc=False):
     number: int
     kind: str
     args: bytes
+    options: bytes = b""  # what the submission said of attempts and times, JSON
+    failures: int = 0  # of the attempts before
+    age_seconds: float = 0.0  # since the first of them
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
@@ -59,6 +63,9 @@ class Event(Struct, frozen=True, omit_defaults=True):
     result: Any = None
     error: Failure | None = None
     reason: str | None = None
+    retryAt: str | None = None
+    until: str | None = None
+    by: str | None = None
 
 
 class Record(Struct, frozen=True):
@@ -76,9 +83,16 @@ class Record(Struct, frozen=True):
     attempt: int = 0
     nonce: str | None = None
     owner: str | None = None
+    failures: int = 0
     crashes: int = 0
     started: str | None = None  # the id of the event `started` of the last attempt
     ended_ms: int | None = None
+    accepted: str | None = None  # the first entry of a job that has another by now
+    first_ms: int | None = None  # when it was first started, once it has been started twice
+    options: str | None = None
+    marks: str | None = None
+    dedupe: str | None = None
+    cancel: str | None = None
 
     @property
     def started_ms(self) -> int | None:
@@ -105,6 +119,15 @@ class Look(Struct, frozen=True):
 
     beats: dict[str, str]  # owner -> beat counter
     leases: tuple[Lease, ...]
+
+
+class Pulse(Struct, frozen=True):
+    """What a heart hears when it beats on a platform."""
+
+    lost: list[str]  # nonces its consumer runs and no longer owns
+    stray: list[tuple[str, str]]  # key and nonce of jobs its consumer owns and does not run
+    stop: list[str]  # nonces of attempts that are asked to stop
+    restarts: int  # how often a restart of the platform's consumers was asked for
 
 
 class Hint(Struct, frozen=True, gc=False):

@@ -1,13 +1,29 @@
 """Which platforms there are and the rules each one lives by."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from streams.errors import BadConfiguration, WrongField
 from streams.keys import check_platform
+from streams.options import LONGEST_SECONDS, Backoff, Retrying, check_retrying, seconds
+
+LEAST: Final = {
+    "overall": 0,
+    "per_process": 1,
+    "max_crashes": 1,
+    "max_starts": 1,
+    "attempts": 1,
+    "share": 0,
+    "rate": 0,
+    "key_overall": 0,
+    "key_rate": 0,
+    "keep_completed": 0,
+    "keep_failed": 0,
+}
+MOST: Final = 100_000
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -15,13 +31,47 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 
     overall: int = 0  # jobs at a time over all consumers; 0: no limit
     per_process: int = 10  # jobs at a time in one consumer process
-    max_crashes: int = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
     lane: str | None = None  # platforms of one lane are served by one consumer and share its per_process room
+    attempts: int = 3  # attempts that may raise before the job ends failed
+    backoff: Backoff = "exponential"  # the pause before the next one: doubled each time, or always the same
+    backoff_seconds: float = 1.0  # the first pause
+    backoff_cap_seconds: float = 3600.0  # the longest pause
+    jitter: float = 0.2  # the part of a pause that is left to chance, so that many failures do not come back as one
+    max_crashes: int = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
+    max_starts: int = 100  # attempts of any kind after which the job ends failed: it would circle for ever
+    timeout_seconds: float = 0.0  # how long one attempt may take; 0: any time
+    lifetime_seconds: float = 0.0  # how long a job may take from its first start, all attempts; 0: any time
+    share: int = 10  # one start in so many is for a lower band, so that none starves; 0: never
+    rate: int = 0  # starts within rate_seconds, over all consumers; 0: no limit
+    rate_seconds: float = 1.0
+    key_overall: int = 0  # jobs at a time with the same limit_key; 0: no limit
+    key_rate: int = 0  # starts within key_rate_seconds of jobs with the same limit_key; 0: no limit
+    key_rate_seconds: float = 1.0
+    order: Literal["block", "skip"] = "block"  # what those behind a job in its order do while it rests
+    keep_completed_seconds: float = 3600.0
+    keep_completed: int = 100  # at most so many; never one that ended less than a minute ago; 0: any number
+    keep_failed_seconds: float = 86_400.0  # and cancelled ones
+    keep_failed: int = 0  # at most so many; 0: any number
 
     def __post_init__(self) -> None:
-        for field, least in (("overall", 0), ("per_process", 1), ("max_crashes", 1)):
-            if getattr(self, field) < least:
-                raise WrongField(field, f"must be at least {least}")
+        for field, least in LEAST.items():
+            if not least <= getattr(self, field) <= MOST:
+                raise WrongField(field, f"must be from {least} to {MOST}")
+        check_retrying(Retrying(**{name: getattr(self, name) for name in Retrying.__struct_fields__}))
+        for field in ("rate_seconds", "key_rate_seconds"):
+            if not 0.001 <= getattr(self, field) <= LONGEST_SECONDS:
+                raise WrongField(field, "must be at least 0.001")
+        for field in ("keep_completed_seconds", "keep_failed_seconds"):
+            seconds(getattr(self, field), field)
+        if self.attempts > self.max_starts:
+            raise WrongField("attempts", "is above max_starts: so many attempts would never be opened")
+
+    def retrying(self, said: Retrying | None) -> "Policy":
+        """These rules, where a job says nothing else."""
+        if said is None:
+            return self
+        own = {name: value for name in Retrying.__struct_fields__ if (value := getattr(said, name)) is not None}
+        return msgspec.structs.replace(self, **own)
 
 
 ONE_AT_A_TIME: Final = Policy(overall=1, per_process=1)

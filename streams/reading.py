@@ -8,12 +8,12 @@ from streams.connection import Command, Store
 from streams.errors import JobNotFound
 from streams.events import expand, history_of
 from streams.keys import PlatformKeys, join_id
-from streams.messages import Claim, Hint, Lease, Look, Record
+from streams.messages import Claim, Hint, Lease, Look, Pulse, Record
 from streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
 
-NUMBERS = frozenset({"seq", "attempt", "crashes", "ended_ms"})
+NUMBERS = frozenset({"seq", "attempt", "failures", "crashes", "ended_ms", "first_ms"})
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:
@@ -32,13 +32,13 @@ def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | N
         platform=keys.platform,
         key=key,
         state=State(fields["state"]),
-        accepted_ms=int(fields["entry"].partition("-")[0]),
+        accepted_ms=int(fields.get("accepted", fields["entry"]).partition("-")[0]),
         **{n: fields[n] for n in Record.__struct_fields__ if n in fields and n != "state"},
     )
 
 
 def to_claims(answer: Sequence[bytes]) -> list[Claim]:
-    """The jobs of a `claim` answer; its first element, the bell's id, is not theirs."""
+    """The jobs of a `claim` answer; its first two elements, the bell's id and a time, are not theirs."""
     return [
         Claim(
             answer[i].decode(),
@@ -46,8 +46,11 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
             int(answer[i + 2]),
             answer[i + 3].decode(),
             answer[i + 4],
+            answer[i + 5],
+            int(answer[i + 6]),
+            int(answer[i + 7]) / 1000,
         )
-        for i in range(1, len(answer), 5)
+        for i in range(2, len(answer), 8)
     ]
 
 
@@ -64,6 +67,11 @@ def to_leases(flat: Sequence[bytes]) -> tuple[Lease, ...]:
         with suppress(ValueError):
             leases.append(to_lease(nonce, text))
     return tuple(leases)
+
+
+def to_pulse(answer: Sequence[Any]) -> Pulse:
+    lost, stray, stop = ([word.decode() for word in words] for words in answer[:3])
+    return Pulse(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
 
 
 def to_look(answer: Sequence[Sequence[bytes]]) -> Look:

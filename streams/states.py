@@ -49,20 +49,36 @@ class Change(NamedTuple):
     transition: str
     before: State | None
     after: State
-    status: Status
+    status: Status | None  # None: nothing is told
 
 
 CHANGES: Final = (
     Change("submit", None, State.WAITING, Status.QUEUED),
+    Change("submit", None, State.DELAYED, Status.DELAYED),
+    Change("wake", State.DELAYED, State.WAITING, None),
+    Change("wake", State.WAITING, State.FAILED, Status.FAILED),
+    Change("wake", State.DELAYED, State.FAILED, Status.FAILED),
     Change("claim", State.WAITING, State.RUNNING, Status.STARTED),
     Change("report", State.RUNNING, State.RUNNING, Status.PROGRESS),
     Change("complete", State.RUNNING, State.COMPLETED, Status.COMPLETED),
+    Change("complete", State.RUNNING, State.CANCELLED, Status.CANCELLED),
+    Change("fail", State.RUNNING, State.DELAYED, Status.RETRYING),
     Change("fail", State.RUNNING, State.FAILED, Status.FAILED),
+    Change("fail", State.RUNNING, State.CANCELLED, Status.CANCELLED),
+    Change("delay", State.RUNNING, State.DELAYED, Status.DELAYED),
+    Change("delay", State.RUNNING, State.FAILED, Status.FAILED),
+    Change("delay", State.RUNNING, State.CANCELLED, Status.CANCELLED),
     Change("release", State.RUNNING, State.WAITING, Status.SUPERSEDED),
     Change("release", State.RUNNING, State.FAILED, Status.FAILED),
+    Change("release", State.RUNNING, State.CANCELLED, Status.CANCELLED),
     Change("reclaim", State.RUNNING, State.WAITING, Status.SUPERSEDED),
     Change("reclaim", State.RUNNING, State.FAILED, Status.FAILED),
+    Change("reclaim", State.RUNNING, State.CANCELLED, Status.CANCELLED),
     Change("cancel", State.WAITING, State.CANCELLED, Status.CANCELLED),
+    Change("cancel", State.DELAYED, State.CANCELLED, Status.CANCELLED),
+    Change("cancel", State.RUNNING, State.RUNNING, Status.CANCELLING),
+    Change("reopen", State.FAILED, State.WAITING, Status.REOPENED),
+    Change("reopen", State.CANCELLED, State.WAITING, Status.REOPENED),
 )
 
 

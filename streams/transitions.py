@@ -12,15 +12,16 @@ from streams.connection import Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
-from streams.messages import Claim, Job, Lease, Look
+from streams.messages import Claim, Job, Lease, Look, Pulse
 from streams.policies import Policy
-from streams.reading import to_claims, to_look
+from streams.reading import to_claims, to_look, to_pulse
 
+FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds of the server's time
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
-SETTLING = ("report", "complete", "fail", "release", "claim")
-TENDING = ("beat", "observe", "reclaim", "bury", "release")
-ACTING = ("cancel",)
+SETTLING = ("report", "complete", "fail", "delay", "release", "claim")
+TENDING = ("beat", "observe", "wake", "forget", "reclaim", "bury", "release", "fail")
+ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart")
 
 
 class Operation(NamedTuple):
@@ -29,6 +30,15 @@ class Operation(NamedTuple):
     name: str
     keys: tuple[str, ...]
     args: tuple[Any, ...]
+
+
+class Again(NamedTuple):
+    """Whether and when a job is tried again; `attempts` 0: not after a failure."""
+
+    seconds: float
+    attempts: int
+    max_starts: int
+    order: str = "block"
 
 
 class BrokenOperation(TailraceError):
@@ -85,34 +95,71 @@ class Transitions:
     async def complete(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
         return await self._word(SETTLING, platform, complete(platform, key, nonce, event))
 
-    async def fail(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
-        return await self._word(SETTLING, platform, fail(platform, key, nonce, event))
+    async def fail(self, platform: PlatformKeys, key: str, nonce: str, again: Again, more: bytes) -> str:
+        return await self._word(SETTLING, platform, fail(platform, key, nonce, again, more))
 
-    async def release(self, platform: PlatformKeys, key: str, nonce: str) -> str:
-        return await self._word(SETTLING, platform, release(platform, key, nonce))
+    async def delay(self, platform: PlatformKeys, key: str, nonce: str, again: Again, *, hold: bool = False) -> str:
+        return await self._word(SETTLING, platform, delay(platform, key, nonce, again, hold=hold))
+
+    async def release(self, platform: PlatformKeys, key: str, nonce: str, max_starts: int) -> str:
+        return await self._word(SETTLING, platform, release(platform, key, nonce, max_starts))
 
     async def cancel(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
+        """`more` tells who and why: JSON members with a leading comma."""
         operation = Operation("cancel", (platform.record(key), platform.log(key)), (key, more))
         return await self._word(ACTING, platform, operation)
 
-    async def beat(
-        self, held: Sequence[tuple[PlatformKeys, Sequence[str]]], owner: str
-    ) -> list[tuple[list[str], list[tuple[str, str]]]]:
-        """Beat on platforms, in one call. For each: nonces lost, and (key, nonce) of jobs owned but not run."""
+    async def reopen(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
+        keys = (platform.record(key), platform.log(key), platform.args(key))
+        return await self._word(ACTING, platform, Operation("reopen", keys, (key, more)))
+
+    async def drop(self, platform: PlatformKeys, key: str) -> str:
+        keys = (platform.record(key), platform.log(key), platform.args(key))
+        return await self._word(ACTING, platform, Operation("drop", keys, (key,)))
+
+    async def pause(self, platform: PlatformKeys, by: str) -> str:
+        return await self._word(ACTING, platform, Operation("pause", (), (by,)))
+
+    async def resume(self, platform: PlatformKeys) -> str:
+        return await self._word(ACTING, platform, Operation("resume", (), ()))
+
+    async def restart(self, platform: PlatformKeys) -> int:
+        return int(checked((await self.run(ACTING, [(platform, [Operation("restart", (), ())])]))[0]))
+
+    async def beat(self, held: Sequence[tuple[PlatformKeys, Sequence[str]]], owner: str) -> list[Pulse]:
+        """Beat on platforms, in one call."""
         sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces)))]) for keys, nonces in held]
-        news = []
-        for answer in await self.run(TENDING, sheets):
-            lost, stray = ([word.decode() for word in words] for words in checked(answer))
-            news.append((lost, list(zip(stray[::2], stray[1::2], strict=True))))
-        return news
+        return [to_pulse(checked(answer)) for answer in await self.run(TENDING, sheets)]
+
+    async def wake(self, platforms: Sequence[PlatformKeys]) -> int:
+        """Bring what is due in line, on platforms, in one call; how many there were."""
+        answers = await self.run(TENDING, [(keys, [Operation("wake", (), ())]) for keys in platforms])
+        return sum(int(checked(answer)) for answer in answers)
+
+    async def forget(self, platform: PlatformKeys, policy: Policy, most: int = FORGET_BATCH) -> int:
+        """Remove ended jobs that need not be kept any longer; how many, at most `most`."""
+        kept = (
+            round(policy.keep_completed_seconds * 1000),
+            policy.keep_completed,
+            round(policy.keep_failed_seconds * 1000),
+            policy.keep_failed,
+        )
+        operation = Operation("forget", (), (*kept, most))
+        return int(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[Look]:
         """See who beats and who runs what on platforms, in one call."""
         answers = await self.run(TENDING, [(keys, [Operation("observe", (), ())]) for keys in platforms])
         return [to_look(checked(answer)) for answer in answers]
 
-    async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, max_crashes: int) -> str:
-        args = (lease.key, lease.nonce, lease.owner, counter, max_crashes)
+    async def tend(self, platforms: Sequence[PlatformKeys]) -> list[Look]:
+        """`observe` and `wake` on platforms, in one call."""
+        both = [Operation("observe", (), ()), Operation("wake", (), ())]
+        answers = await self.run(TENDING, [(keys, both) for keys in platforms])
+        return [to_look(checked(answer)) for answer in answers[::2]]
+
+    async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> str:
+        args = (lease.key, lease.nonce, lease.owner, counter, policy.max_crashes, policy.max_starts)
         operation = Operation("reclaim", (platform.record(lease.key), platform.log(lease.key)), args)
         return await self._word(TENDING, platform, operation)
 
@@ -124,13 +171,29 @@ class Transitions:
 
 
 def submit(platform: PlatformKeys, job: Job, fingerprint: str) -> Operation:
-    keys = (platform.record(job.key), platform.args(job.key))
-    return Operation("submit", keys, (job.key, job.band, job.kind, job.args, fingerprint, ARGS_ROOM))
+    keys = (platform.record(job.key), platform.log(job.key), platform.args(job.key))
+    options = job.options
+    args = (job.key, options.priority, job.kind, job.args, fingerprint, ARGS_ROOM, options.extras())
+    return Operation("submit", keys, args)
 
 
 def claim(owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]) -> Operation:
-    rules = (int(deadline_seconds * 1000), policy.overall, policy.max_crashes)
-    return Operation("claim", (), (owner, *rules, " ".join(nonces)))
+    return Operation("claim", (), (owner, int(deadline_seconds * 1000), *rules_of(policy), " ".join(nonces)))
+
+
+@cache
+def rules_of(policy: Policy) -> tuple[int, ...]:
+    """What a claim has to keep to, in the order of its header."""
+    return (
+        policy.overall,
+        policy.max_crashes,
+        policy.share,
+        policy.rate,
+        round(policy.rate_seconds * 1000),
+        policy.key_overall,
+        policy.key_rate,
+        round(policy.key_rate_seconds * 1000),
+    )
 
 
 def report(platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> Operation:
@@ -141,12 +204,18 @@ def complete(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Oper
     return Operation("complete", (platform.record(key), platform.log(key)), (key, nonce, event))
 
 
-def fail(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Operation:
-    return Operation("fail", (platform.record(key), platform.log(key)), (key, nonce, event))
+def fail(platform: PlatformKeys, key: str, nonce: str, again: Again, more: bytes) -> Operation:
+    args = (key, nonce, again.attempts, again.max_starts, round(again.seconds * 1000), again.order, more)
+    return Operation("fail", (platform.record(key), platform.log(key)), args)
 
 
-def release(platform: PlatformKeys, key: str, nonce: str) -> Operation:
-    return Operation("release", (platform.record(key), platform.log(key)), (key, nonce))
+def delay(platform: PlatformKeys, key: str, nonce: str, again: Again, *, hold: bool = False) -> Operation:
+    args = (key, nonce, again.max_starts, round(again.seconds * 1000), int(hold), again.order)
+    return Operation("delay", (platform.record(key), platform.log(key)), args)
+
+
+def release(platform: PlatformKeys, key: str, nonce: str, max_starts: int) -> Operation:
+    return Operation("release", (platform.record(key), platform.log(key)), (key, nonce, max_starts))
 
 
 def checked(answer: Any) -> Any:

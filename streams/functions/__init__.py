@@ -80,7 +80,7 @@ def functions() -> dict[str, Function]:
 def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
     """The script that can run these functions. Only what brings new work is refused when memory is full."""
     chosen = {name: (sources or functions())[name] for name in names}
-    tells = any("events" in function.keys for function in chosen.values())
+    tells = any("events" in function.keys or "now_ms" in function.body for function in chosen.values())
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",

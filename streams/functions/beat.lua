@@ -1,20 +1,24 @@
--- beat: say that a consumer lives, and hear which of its attempts it has lost.
--- KEYS  beats   hash  owner -> beat counter
---       leases  hash  who runs what
+-- beat: say that a consumer lives, and hear which of its attempts it has lost or should stop.
+-- KEYS  beats    hash  owner -> beat counter
+--       leases   hash  who runs what
+--       control  hash  how often a restart was asked for
 -- ARGV  owner  the consumer that beats
 --       held   the nonces it runs, separated by spaces
--- Returns  two lists: nonces it runs and no longer owns; jobs it owns and does not run, as key then nonce
+-- Returns  three lists and a number: nonces it runs and no longer owns; jobs it owns and does not run, as key then nonce; nonces of attempts that are asked to stop; how often a restart was asked for
 call('HINCRBY', beats, owner, 1)
 local known = {}
 for nonce in string.gmatch(held, '%S+') do
   known[nonce] = true
 end
-local stray = {}
+local stray, stop = {}, {}
 local all = call('HGETALL', leases)
 for i = 1, #all, 2 do
-  local key, holder = match(all[i + 1], '^%d+ %d+ (%S+) %S+ %S+ (%S+)')
+  local key, holder, marks = match(all[i + 1], '^%d+ %d+ (%S+) %S+ %S+ (%S+) %S+ %S+ %d+(.*)$')
   if known[all[i]] then
     known[all[i]] = nil
+    if match(marks, ' cancel=1') then
+      stop[#stop + 1] = all[i]
+    end
   elseif holder == owner then
     stray[#stray + 1] = key
     stray[#stray + 1] = all[i]
@@ -24,4 +28,4 @@ local lost = {}
 for nonce in pairs(known) do
   lost[#lost + 1] = nonce
 end
-return { lost, stray }
+return { lost, stray, stop, call('HGET', control, 'restarts') or '0' }

@@ -1,21 +1,36 @@
--- cancel: end a job that nobody runs yet.
+-- cancel: end a job that nobody runs, or ask the attempt that runs it to stop: from then on it can only end cancelled.
 -- KEYS  record           hash    the state of the job
 --       log              list    the job's history
+--       leases           hash    the attempt that is asked to stop
 --       front            zset    the job leaves it
+--       due              zset    the job leaves it
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
 -- ARGV  key   the job's key
---       more  the end of the event, JSON members with a leading comma, or empty
--- Returns  ok | again | running | ended | missing
-local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt')
-local state = field[1]
+--       more  who and why, JSON members with a leading comma, or empty
+-- Returns  ok | cancelling | again | completed | failed | missing
+local state, job = standing(record)
 if not state then
   return 'missing'
 end
-if state ~= 'waiting' then
-  return state == 'cancelled' and 'again' or state == 'running' and 'running' or 'ended'
+if state == 'running' then
+  local nonce = call('HGET', record, 'nonce')
+  held[nonce] = held[nonce] or call('HGET', leases, nonce)
+  local attempt = fence(key, nonce)
+  if not attempt then
+    return 'missing'
+  end
+  if mark(attempt.marks, 'cancel') then
+    return 'cancelling'
+  end
+  local seq = emit(key, attempt, body(attempt.attempt, 'cancelling', attempt.owner, more))
+  call('HSET', record, 'cancel', more)
+  renew(key, nonce, attempt, attempt.reported, seq, ' cancel=1')
+  return 'cancelling'
 end
-local job = { seq = field[2] or 1, entry = field[3], band = field[4] or 'normal' }
-finish(record, key, job, 'cancelled', body(field[5], 'cancelled', nil, more))
-call('ZREM', front, key)
+if state ~= 'waiting' and state ~= 'delayed' then
+  return state == 'cancelled' and 'again' or state
+end
+leave(key, job)
+finish(record, key, job, 'cancelled', body(job.attempt, 'cancelled', nil, more))
 return 'ok'

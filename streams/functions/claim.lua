@@ -1,31 +1,59 @@
--- claim: open attempts for as many jobs as there is room for, the front of the line first, then band by band.
+-- claim: open attempts for as many jobs as there is room for: what is due, the front of the line, then band by band.
 -- KEYS  jobs_urgent  stream  the lines, read by the group
 --       jobs_high    stream
 --       jobs_normal  stream
 --       jobs_low     stream
 --       front        zset    jobs that go first
+--       due          zset    jobs that start later, or again
+--       alarms       zset    what else happens by itself: jobs expire, keys may start again
 --       leases       hash    who runs what; its length is how many run
+--       control      hash    whether the platform is paused or held, and whose turn it is
+--       starts       list    the last starts, as many as the rate allows in its time
+--       limits       hash    how many jobs of a limit key run
+--       orders       hash    which job of an order key runs
 --       events       stream  the live feed
 --       bell         stream  where the caller waits when there is too little
--- ARGV  owner        the consumer that claims
---       deadline_ms  its silence after which the lease counts as lost
---       overall      how many may run at a time on this platform, 0: any number
---       max_crashes  lost attempts that end a job: one loss before that it runs apart from others like it
---       nonces       one fence per free slot, separated by spaces; may be empty
--- Returns  <bell id> then nonce, key, attempt, kind, args of each job; the bell id is empty when every slot was filled
+-- ARGV  owner         the consumer that claims
+--       deadline_ms   its silence after which the lease counts as lost
+--       overall       how many may run at a time on this platform, 0: any number
+--       max_crashes   lost attempts that end a job: one loss before that it runs apart from others like it
+--       share         every so many-th start is for a lower band, 0: never
+--       rate          how many may start within rate_ms, 0: any number
+--       rate_ms       the length of that window
+--       key_overall   how many of one limit key may run at a time, 0: any number
+--       key_rate      how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms   the length of that window
+--       nonces        one fence per free slot, separated by spaces; may be empty
+-- Returns  <bell id> <ms until something changes by itself> then nonce, key, attempt, kind, args, options, failures, age in ms of each job; both empty when every slot was filled
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
   wanted[#wanted + 1] = nonce
 end
 flush_leases()
 
-local answer, taken = { '' }, 0
+local answer, taken = { '', '' }, 0
+local soonest -- when something changes by itself
+local function not_before(ms)
+  ms = tonumber(ms)
+  soonest = soonest and math.min(soonest, ms) or ms
+end
 
 -- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
-local function hand_over(nonce, key, attempt, kind, fields)
+local function hand_over(nonce, key, attempt, kind, fields, options, failures, age)
   local n = #answer
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
   answer[n + 5] = fields[4] or call('GET', prefix .. 'args:' .. key) or ''
+  answer[n + 6], answer[n + 7], answer[n + 8] = options or '', failures, age
+end
+
+-- Of a job that was started before: how often it failed, and for how long it has been tried.
+local function past(record)
+  local job = call('HMGET', record, 'failures', 'first_ms', 'started')
+  local first_ms = job[2] or job[3] and match(job[3], '%-(%d%d%d%d%d%d%d%d%d%d%d%d%d)') or now_ms
+  if not job[2] then
+    call('HSET', record, 'first_ms', first_ms)
+  end
+  return job[1] or '0', format('%d', now_ms - first_ms)
 end
 
 -- What an unheard answer gave is given again, under the same fences. Every call looks, not only one that is known to be
@@ -35,9 +63,9 @@ if #wanted > 0 then
   for i, lease in ipairs(call('HMGET', leases, unpack(wanted))) do
     if lease then
       local key, band, entry = match(lease, '^%d+ %d+ (%S+) %S+ %S+ %S+ (%S+) (%S+)')
-      local job = call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind')
+      local job = call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind', 'options')
       local found = call('XRANGE', jobs[band], entry, entry)[1]
-      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {})
+      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, job[3], past(prefix .. 'job:' .. key))
     else
       fresh[#fresh + 1] = wanted[i]
     end
@@ -45,34 +73,127 @@ if #wanted > 0 then
   wanted = fresh
 end
 
+-- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
+local state = call('HMGET', control, 'paused', 'held_until_ms')
+if state[1] then
+  room = 0
+elseif state[2] and tonumber(state[2]) > tonumber(now_ms) then
+  room = 0
+  not_before(state[2])
+end
 if tonumber(overall) > 0 then
   room = math.min(room, tonumber(overall) - call('HLEN', leases))
+end
+
+-- Whether one more may start within a window, by the times of the last starts; else when. `more` are about to start.
+-- Exact: no window of that length ever has more starts.
+local function may_start(times, most, length_ms, more)
+  local nth = tonumber(most) - (more or 0)
+  if nth <= 0 then
+    return false, now_ms + length_ms
+  end
+  local oldest = call('LINDEX', times, -nth)
+  if not oldest or now_ms - oldest >= tonumber(length_ms) then
+    return true
+  end
+  return false, oldest + length_ms
+end
+
+local function note_starts(times, most, count)
+  for _ = 1, count do
+    call('RPUSH', times, now_ms)
+  end
+  call('LTRIM', times, -most, -1)
+end
+
+local rated = tonumber(rate) > 0
+if rated then
+  local allowed = 0
+  while allowed < room do
+    local fine, at = may_start(starts, rate, rate_ms, allowed)
+    if not fine then
+      not_before(at)
+      room = allowed
+      break
+    end
+    allowed = allowed + 1
+  end
+end
+
+-- A job whose gate is closed waits beside the line; whatever opens the gate brings it to the front.
+local function park(band, entry, label, key)
+  redis.pcall('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'JUSTID')
+  if label then
+    call('ZADD', prefix .. 'parked:' .. label, acceptance(entry), key)
+  end
+end
+
+-- The gates of a job: its order, and what its limit key allows. Answers false when it was parked.
+local function admitted(band, entry, key, marks)
+  local order, limit = mark(marks, 'order'), mark(marks, 'limit')
+  if order then
+    local head = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1]
+    if call('HGET', orders, order) or (head and head ~= key) then
+      park(band, entry)
+      return false
+    end
+  end
+  if limit then
+    if tonumber(key_overall) > 0 and tonumber(call('HGET', limits, limit) or 0) >= tonumber(key_overall) then
+      park(band, entry, limit, key)
+      return false
+    end
+    if tonumber(key_rate) > 0 then
+      local times = prefix .. 'starts:' .. limit
+      local fine, at = may_start(times, key_rate, key_rate_ms)
+      if not fine then
+        park(band, entry, limit, key)
+        call('ZADD', alarms, at, '*' .. limit)
+        return false
+      end
+      note_starts(times, key_rate, 1)
+      call('PEXPIRE', times, key_rate_ms)
+    end
+    call('HINCRBY', limits, limit, 1)
+  end
+  if order then
+    call('HSET', orders, order, key)
+  end
+  return true
 end
 
 local function open(band, entry, fields, apart)
   local key = fields[2]
   local record = prefix .. 'job:' .. key
-  local job = call('HMGET', record, 'state', 'entry', 'kind', 'attempt', 'seq')
+  local job = call('HMGET', record, 'state', 'entry', 'kind', 'attempt', 'seq', 'options', 'marks')
   if not job[1] then -- nobody knows this job any more: the entry is a leftover
     add(settled, band, entry)
     return
   end
-  if job[1] ~= 'waiting' or job[2] ~= entry then -- delivered again after the group was rebuilt; not for us
+  if job[1] ~= 'waiting' or job[2] ~= entry then -- it rests, or was delivered again after the group was rebuilt
+    if job[1] == 'delayed' and job[2] == entry then
+      park(band, entry)
+    end
+    return
+  end
+  if job[7] and not admitted(band, entry, key, ' ' .. job[7]) then
     return
   end
   local nonce, attempt, seq = wanted[taken + 1], plus_one(job[4] or 0), plus_one(job[5] or 1)
   local started = next_id(seq)
   taken = taken + 1
-  call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
-  tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
+  local failures, age = '0', '0'
   if job[4] then
+    failures, age = past(record)
     call('ZREM', front, key)
   end
+  call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
+  tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
   held[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' .. band .. ' ' ..
-    entry .. ' ' .. deadline_ms .. (apart and ' apart' or '')
+    entry .. ' ' .. deadline_ms .. (apart and ' apart=1' or '') .. (job[7] and ' ' .. job[7] or '')
   touched[nonce] = true
-  hand_over(nonce, key, attempt, job[3], fields)
+  hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
 end
 
 -- A job that may be what kills its workers takes those beside it along, and they are counted too. So on its last chance
@@ -82,11 +203,13 @@ local function runs_one_apart()
   if apart == nil then
     apart = false
     for _, lease in ipairs(call('HVALS', leases)) do
-      apart = apart or match(lease, '^%d+ %d+ %S+ %S+ %S+ (%S+) .* apart$') == owner
+      apart = apart or match(lease, '^%d+ %d+ %S+ %S+ %S+ (%S+) .* apart=1') == owner
     end
   end
   return apart
 end
+
+local more = wake_due() >= 100 -- and there may be more of it
 
 if room > 0 then
   for _, key in ipairs(call('ZRANGE', front, 0, room + 99)) do
@@ -109,21 +232,48 @@ if room > 0 then
   end
 end
 
-for _, band in ipairs(BANDS) do
-  while taken < room and call('XLEN', jobs[band]) > 0 do
-    local read = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', room - taken, 'STREAMS', jobs[band], '>' }
-    local reply = redis.pcall(unpack(read))
+local READ_AT_MOST = 512 -- entries that turn out not to be for us now, in one call
+local read = 0
+local function take_from(band, most)
+  local goal = math.min(room, taken + most)
+  while taken < goal and read < READ_AT_MOST do
+    local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', goal - taken, 'STREAMS', jobs[band], '>' }
+    local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
       call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
-      reply = call(unpack(read))
+      reply = call(unpack(command))
     end
     if not reply then
-      break
+      return
     end
+    read = read + #reply[1][2]
     for _, entry in ipairs(reply[1][2]) do -- protected: a job whose keys were spoilt by hand holds up no other
       pcall(open, band, entry[1], entry[2])
     end
   end
+  more = more or read >= READ_AT_MOST
+end
+
+if taken < room then
+  local lines = {}
+  for _, band in ipairs(BANDS) do
+    if call('XLEN', jobs[band]) > 0 then
+      lines[#lines + 1] = band
+    end
+  end
+  if #lines > 1 and tonumber(share) > 0 and taken < room then -- the lower bands take turns at one start in so many
+    local turn = call('HINCRBY', control, 'turn', room - taken)
+    if math.floor(turn / share) > math.floor((turn - room + taken) / share) then
+      take_from(lines[2 + math.floor(turn / share) % (#lines - 1)], 1)
+    end
+  end
+  for _, band in ipairs(lines) do
+    take_from(band, room)
+  end
+end
+
+if rated and taken > 0 then
+  note_starts(starts, rate, taken)
 end
 
 -- A slot this caller leaves free is for whoever waits, unless the line is empty or nobody is ever kept waiting.
@@ -131,5 +281,15 @@ freed = (tonumber(overall) > 0 and taken == #wanted) and math.max(0, freed - tak
 if taken < #wanted then
   local last = call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
   answer[1] = last and last[1] or '0-0'
+  for _, times in ipairs({ due, alarms }) do
+    local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')
+    if first[2] then
+      not_before(first[2])
+    end
+  end
+  if more and not state[1] then
+    soonest = tonumber(now_ms)
+  end
+  answer[2] = soonest and format('%d', math.max(0, soonest - now_ms)) or ''
 end
 return answer

@@ -5,6 +5,23 @@ local micros = format('%06d', clock[2])
 local now_us = clock[1] .. micros
 local now_ms = clock[1] .. string.sub(micros, 1, 3)
 
+-- A time of the store as events show it.
+local function iso(ms)
+  local seconds = math.floor(ms / 1000)
+  local day = math.floor(seconds / 86400)
+  -- civil date of a day number: count years from 1 March, so that leap days come last
+  local z = day + 719468
+  local era = math.floor(z / 146097)
+  local doe = z - era * 146097
+  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
+  local mp = math.floor((5 * doy + 2) / 153)
+  local month = mp < 10 and mp + 3 or mp - 9
+  local rest = seconds - day * 86400
+  return format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', yoe + era * 400 + (month <= 2 and 1 or 0), month,
+    doy - math.floor((153 * mp + 2) / 5) + 1, math.floor(rest / 3600), math.floor(rest / 60) % 60, rest % 60, ms % 1000)
+end
+
 -- A number as text. Lua's own way through floating point takes a microsecond, and a batch does this hundreds of times.
 local function plus_one(number)
   return format('%d', number + 1)
@@ -34,7 +51,7 @@ end
 local function emit(key, job, event)
   local seq = plus_one(job.seq)
   local entry = next_id(seq) .. ' ' .. event
-  if job.reported == '0' then
+  if job.started and job.started ~= '-' then
     call('RPUSH', prefix .. 'log:' .. key, job.started .. ' ' .. body(job.attempt, 'started', job.owner), entry)
   else
     call('RPUSH', prefix .. 'log:' .. key, entry)
@@ -45,17 +62,22 @@ end
 
 -- The fence: the job as the lease under `nonce` knows it, while `nonce` is the attempt that runs it; else nil. Whoever
 -- changes more than the history asks the record too, by `stands`.
--- `rest` is all of the lease but how many reports were shown and the number of the last event.
+-- `started` is the id of that event until it is in the history, then `-`; `rest` is what never changes.
 local function fence(key, nonce)
   local lease = held[nonce]
   if lease then
-    local reported, seq, rest, holds, started, attempt, owner, band, entry =
-      match(lease, '^(%d+) (%d+) ((%S+) (%S+) (%S+) (%S+) (%S+) (%S+) .*)$')
+    local reported, seq, holds, started, rest, attempt, owner, band, entry, marks =
+      match(lease, '^(%d+) (%d+) (%S+) (%S+) ((%S+) (%S+) (%S+) (%S+) %d+(.*))$')
     if holds == key then
-      return { reported = reported, seq = seq, rest = rest, started = started, attempt = attempt, owner = owner,
-        band = band, entry = entry }
+      return { reported = reported, seq = seq, started = started, rest = rest, attempt = attempt, owner = owner,
+        band = band, entry = entry, marks = marks }
     end
   end
+end
+
+-- The lease of an attempt that has just written an event.
+local function renew(key, nonce, job, reported, seq, marks)
+  held[nonce], touched[nonce] = reported .. ' ' .. seq .. ' ' .. key .. ' - ' .. job.rest .. (marks or ''), true
 end
 
 local function drop(nonce)
@@ -77,41 +99,181 @@ local function refusal(record, nonce, goal)
   return job[1] == goal and job[2] == nonce and 'again' or 'lost'
 end
 
--- The one end of a job: state, event, entry, lease and retention in one fact.
-local function finish(record, key, job, state, event)
-  emit(key, job, event)
-  call('HSET', record, 'state', state, 'ended_ms', now_ms)
-  add(settled, job.band, job.entry)
-  if state == 'completed' then -- by far the most: a list keeps the order of their ends at a fifth of the cost
-    completed[#completed + 1] = key
-  else
-    call('ZADD', state == 'failed' and ended_failed or ended_cancelled, now_ms, key)
-  end
-end
-
 -- The place in line of an entry: its acceptance, as a number that keeps the order of entries within a millisecond.
 local function acceptance(entry)
   local ms, n = match(entry, '^(%d+)-(%d+)$')
   return format('%.0f', ms * 4096 + math.min(tonumber(n), 4095))
 end
 
--- Every "back in line": the entry pends under the reserved consumer, the job goes before newer ones. An entry that
--- is no longer pending (its group was destroyed) comes again from the stream itself.
--- A job that was started too often never comes back: it would circle for ever.
-local MAX_STARTS = 100
+-- The marks of a job: what it holds beside its place, as `name=value` words; see `submit`.
+local function mark(marks, name)
+  return match(marks, ' ' .. name .. '=(%S+)')
+end
 
-local function back_in_line(record, key, job, reason)
-  if tonumber(job.attempt) >= MAX_STARTS then
-    finish(record, key, job, 'failed', body(job.attempt, 'failed', job.owner, ',"reason":"starts","error":{"type":' ..
-      '"TooManyStarts","message":"it was started ' .. job.attempt .. ' times and never ended"}'))
-    return
+-- What waits for a label comes to the front, as many as may go on.
+local function unpark(label, count)
+  local parked = prefix .. 'parked:' .. label
+  local freed_jobs = call('ZPOPMIN', parked, count)
+  for i = 1, #freed_jobs, 2 do
+    call('ZADD', front, freed_jobs[i + 1], freed_jobs[i])
+    rung = true
   end
-  local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
-  call('HSET', record, 'state', 'waiting', 'seq', seq)
+end
+
+-- An attempt gives back what its marks hold. `over`: the job will not come back soon, so others of its order may pass.
+local function let_go(key, job, over)
+  if #job.marks > 0 then
+    local limit, order = mark(job.marks, 'limit'), mark(job.marks, 'order')
+    if limit and job.started then -- it ran, and held one of the key's places
+      if call('HINCRBY', limits, limit, -1) <= 0 then
+        call('HDEL', limits, limit)
+      end
+      unpark(limit, 1)
+    end
+    if order then
+      if call('HGET', orders, order) == key then
+        call('HDEL', orders, order)
+      end
+      local line = prefix .. 'order:' .. order
+      if over then
+        call('ZREM', line, key)
+      end
+      local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
+      if head[1] and head[1] ~= key then
+        call('ZADD', front, head[2], head[1]) -- if it was not handed out yet, it comes by itself
+        rung = true
+      end
+    end
+  end
+end
+
+-- The one end of a job: state, event, entry, lease and retention in one fact.
+local function finish(record, key, job, state, event)
+  emit(key, job, event)
+  if state ~= 'completed' then -- somebody may want to try it again: its args would go with its entry
+    local found = call('XRANGE', jobs[job.band], job.entry, job.entry)[1]
+    if found and found[2][4] then
+      call('SET', prefix .. 'args:' .. key, found[2][4])
+    end
+  end
+  call('HSET', record, 'state', state, 'ended_ms', now_ms)
+  add(settled, job.band, job.entry)
+  local keep
+  if #job.marks > 0 then
+    keep = mark(job.marks, 'keep')
+    local dedupe = mark(job.marks, 'dedupe')
+    if dedupe and call('GET', prefix .. 'dedupe:' .. dedupe) == key then
+      call('DEL', prefix .. 'dedupe:' .. dedupe)
+    end
+    let_go(key, job, true)
+  end
+  if keep then
+    call('ZADD', ended_kept, now_ms + keep * 1000, key)
+  end
+  if state ~= 'completed' then
+    call('ZADD', state == 'failed' and ended_failed or ended_cancelled, now_ms, key)
+  elseif not keep then -- by far the most: a list keeps the order of their ends at a fifth of the cost
+    completed[#completed + 1] = key
+  end
+end
+
+-- Somebody asked the job to stop: however its attempt ends, this is the job's end.
+local function obeyed(record, key, job)
+  if #job.marks > 0 and mark(job.marks, 'cancel') then
+    finish(record, key, job, 'cancelled', body(job.attempt, 'cancelled', job.owner, call('HGET', record, 'cancel') or ''))
+    return 'cancelled'
+  end
+end
+
+-- Its entry pends under the reserved consumer. Answers false when it is not pending (its group was destroyed): then it
+-- comes again from the stream itself.
+local function hold_entry(job)
   local pending = redis.pcall('XPENDING', jobs[job.band], GROUP, job.entry, job.entry, 1)
   if #pending == 1 then -- without this look XAUTOCLAIM would take the next entry when this one is gone
     call('XAUTOCLAIM', jobs[job.band], GROUP, FRONT, 0, job.entry, 'COUNT', 1, 'JUSTID')
+    return true
+  end
+end
+
+-- A job that was started too often never comes back: it would circle for ever.
+local function circles(record, key, job, max_starts)
+  if tonumber(job.attempt) >= tonumber(max_starts) then
+    finish(record, key, job, 'failed', body(job.attempt, 'failed', job.owner, ',"reason":"starts","error":{"type":' ..
+      '"TooManyStarts","message":"it was started ' .. job.attempt .. ' times and never ended"}'))
+    return 'failed'
+  end
+end
+
+-- Every "back in line": the job goes before newer ones.
+local function back_in_line(record, key, job, reason)
+  local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
+  call('HSET', record, 'state', 'waiting', 'seq', seq)
+  if hold_entry(job) then
     call('ZADD', front, acceptance(job.entry), key)
   end
+  let_go(key, job, false)
   rung = true
+end
+
+-- Every "not before": the job rests until its time.
+local function rest(record, key, job, until_ms, event, skip)
+  local seq = emit(key, job, event)
+  call('HSET', record, 'state', 'delayed', 'seq', seq)
+  hold_entry(job)
+  call('ZADD', due, until_ms, key)
+  let_go(key, job, skip)
+  rung = true
+end
+
+-- What a record tells of a job that nobody runs.
+local function standing(record)
+  local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt', 'marks')
+  return field[1], { seq = field[2] or 1, entry = field[3], band = field[4] or 'normal', attempt = field[5],
+    marks = field[6] and ' ' .. field[6] or '' }
+end
+
+-- A job that nobody runs leaves every place it may stand at.
+local function leave(key, job)
+  call('ZREM', front, key)
+  call('ZREM', due, key)
+  local limit = mark(job.marks, 'limit')
+  if limit then
+    call('ZREM', prefix .. 'parked:' .. limit, key)
+  end
+end
+
+-- What is due comes in line, what has expired ends, and who waits for a label gets another look. Bounded.
+local function wake_due()
+  local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
+  for _, key in ipairs(woken) do
+    call('ZREM', due, key)
+    local record = prefix .. 'job:' .. key
+    local fine, state, job = pcall(standing, record)
+    if fine and state == 'delayed' then
+      call('HSET', record, 'state', 'waiting')
+      local order = mark(job.marks, 'order')
+      if order then -- others may have passed it
+        call('ZADD', prefix .. 'order:' .. order, acceptance(job.entry), key)
+      end
+      call('ZADD', front, acceptance(job.entry), key)
+      rung = true
+    end
+  end
+  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
+  for _, alarm in ipairs(rung_alarms) do
+    call('ZREM', alarms, alarm)
+    local kind, name = match(alarm, '^(.)(.*)$')
+    if kind == '*' then
+      unpark(name, 100)
+    else
+      local record = prefix .. 'job:' .. name
+      local fine, state, job = pcall(standing, record)
+      if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
+        leave(name, job)
+        finish(record, name, job, 'failed', body(nil, 'failed', nil,
+          ',"reason":"expired","error":{"type":"Expired","message":"it was not started in time"}'))
+      end
+    end
+  end
+  return #woken + #rung_alarms
 end

@@ -1,20 +1,39 @@
--- fail: end a job with its error.
--- KEYS  record        hash    the state of the job
---       log           list    the job's history; its last event holds the error
---       leases        hash    the fence; this attempt's lease is given back
---       ended_failed  zset    failed jobs by time, for retention
---       events        stream  the live feed
--- ARGV  key    the job's key
---       nonce  the fence: refused unless it is the current one
---       event  attempt, status, worker and error, as they are kept
--- Returns  ok | again | lost
+-- fail: an attempt raised: the job is tried again later, or ends with its error.
+-- KEYS  record           hash    the state of the job and its failures
+--       log              list    the job's history; its last event holds the error
+--       leases           hash    the fence; this attempt's lease is given back
+--       due              zset    where it rests until it is tried again
+--       ended_failed     zset    failed jobs by time, for retention
+--       ended_cancelled  zset    cancelled jobs by time, for retention
+--       events           stream  the live feed
+--       bell             stream  rung: a time was set
+-- ARGV  key         the job's key
+--       nonce       the fence: refused unless it is the current one
+--       attempts    how many attempts may raise before the job ends failed; 0: this was the last
+--       max_starts  how often it may be started in all
+--       delay_ms    the pause before the next attempt
+--       order       block | skip: whether those behind it in its order wait meanwhile
+--       more        the error and what else the event says, JSON members with a leading comma
+-- Returns  retrying | failed | cancelled | again | lost
 local job = fence(key, nonce)
 if not job then
-  return refusal(record, nonce, 'failed')
+  local word = refusal(record, nonce, 'failed')
+  return word == 'lost' and refusal(record, nonce, 'delayed') or word
 end
 if not stands(record, nonce) then
   return 'lost'
 end
-finish(record, key, job, 'failed', event)
+local failures = (call('HGET', record, 'failures') or 0) + 1
+local answer = obeyed(record, key, job)
+if not answer and failures < tonumber(attempts) and tonumber(job.attempt) < tonumber(max_starts) then
+  answer = 'retrying'
+  local until_ms = now_ms + delay_ms
+  rest(record, key, job, format('%.0f', until_ms), body(job.attempt, answer, job.owner,
+    ',"retryAt":"' .. iso(until_ms) .. '"' .. more), order == 'skip')
+elseif not answer then
+  answer = 'failed'
+  finish(record, key, job, answer, body(job.attempt, answer, job.owner, more))
+end
+call('HSET', record, 'failures', failures)
 drop(nonce)
-return 'ok'
+return answer

@@ -1,18 +1,20 @@
 -- reclaim: take a job away from an owner that was seen silent for its deadline; the last allowed loss ends the job.
--- KEYS  record        hash    the state and the crashes of the job
---       log           list    the job's history
---       leases        hash    the lost lease, removed
---       beats         hash    the owner's beat counter
---       front         zset    where the job goes
---       ended_failed  zset    for a job that lost too many attempts
---       events        stream  the live feed
---       bell          stream  rung: there is work
+-- KEYS  record           hash    the state and the crashes of the job
+--       log              list    the job's history
+--       leases           hash    the lost lease, removed
+--       beats            hash    the owner's beat counter
+--       front            zset    where the job goes
+--       ended_failed     zset    for a job that lost too many attempts
+--       ended_cancelled  zset    cancelled jobs by time, for retention
+--       events           stream  the live feed
+--       bell             stream  rung: there is work
 -- ARGV  key          the job's key
 --       nonce        the lease that was watched
 --       owner        whose it is
 --       counter      the owner's beat counter as last seen, empty when it had none
 --       max_crashes  lost attempts after which the job ends failed
--- Returns  reclaimed | failed | alive | gone
+--       max_starts   how often it may be started in all
+-- Returns  reclaimed | failed | cancelled | alive | gone
 local job = fence(key, nonce)
 if not job then
   return 'gone'
@@ -23,14 +25,17 @@ end
 if not stands(record, nonce) then
   return 'gone'
 end
-local crashes, answer = (call('HGET', record, 'crashes') or 0) + 1, 'reclaimed'
-if crashes < tonumber(max_crashes) then
-  back_in_line(record, key, job, 'lost')
-else
+local crashes = (call('HGET', record, 'crashes') or 0) + 1
+local answer = obeyed(record, key, job)
+if not answer and crashes >= tonumber(max_crashes) then
   answer = 'failed'
-  finish(record, key, job, 'failed', body(job.attempt, 'failed', owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
+  finish(record, key, job, answer, body(job.attempt, answer, owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
     '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
+end
+answer = answer or circles(record, key, job, max_starts)
+if not answer then
+  back_in_line(record, key, job, 'lost')
 end
 call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
 drop(nonce)
-return answer
+return answer or 'reclaimed'

@@ -1,13 +1,16 @@
 -- release: hand a running job back unfinished, at no cost and to the front of the line.
--- KEYS  record  hash    the state of the job
---       log     list    the job's history
---       leases  hash    the fence; this attempt's lease is given back
---       front   zset    where the job goes
---       events  stream  the live feed
---       bell    stream  rung: there is work
--- ARGV  key    the job's key
---       nonce  the fence: refused unless it is the current one
--- Returns  ok | again | lost
+-- KEYS  record           hash    the state of the job
+--       log              list    the job's history
+--       leases           hash    the fence; this attempt's lease is given back
+--       front            zset    where the job goes
+--       ended_failed     zset    for a job that was started too often
+--       ended_cancelled  zset    cancelled jobs by time, for retention
+--       events           stream  the live feed
+--       bell             stream  rung: there is work
+-- ARGV  key         the job's key
+--       nonce       the fence: refused unless it is the current one
+--       max_starts  how often it may be started in all
+-- Returns  ok | failed | cancelled | again | lost
 local job = fence(key, nonce)
 if not job then
   return refusal(record, nonce, 'waiting')
@@ -15,6 +18,9 @@ end
 if not stands(record, nonce) then
   return 'lost'
 end
-back_in_line(record, key, job, 'released')
+local answer = obeyed(record, key, job) or circles(record, key, job, max_starts)
+if not answer then
+  back_in_line(record, key, job, 'released')
+end
 drop(nonce)
-return 'ok'
+return answer or 'ok'

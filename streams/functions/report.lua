@@ -6,7 +6,7 @@
 --       nonce   the fence: refused unless it is the current one
 --       number  the attempt's running number of this report: a repeated one was shown before
 --       event   attempt, status, worker, step and more, as they are kept
--- Returns  shown | again | lost
+-- Returns  shown | again | lost | cancelled
 local job = fence(key, nonce)
 if not job then
   return 'lost'
@@ -14,5 +14,8 @@ end
 if tonumber(number) <= tonumber(job.reported) then
   return 'again'
 end
-held[nonce], touched[nonce] = number .. ' ' .. emit(key, job, event) .. ' ' .. job.rest, true
+if #job.marks > 0 and mark(job.marks, 'cancel') then -- it is asked to stop, and to say nothing more
+  return 'cancelled'
+end
+renew(key, nonce, job, number, emit(key, job, event))
 return 'shown'

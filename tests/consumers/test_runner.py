@@ -188,7 +188,7 @@ async def test_an_attempt_that_lost_its_job_learns_it_at_its_next_report_and_is_
         keys, transitions = PlatformKeys("many"), Transitions(bench.store)
         (look,) = await transitions.observe([keys])
         (lease,) = look.leases
-        await transitions.reclaim(keys, lease, look.beats.get(lease.owner, ""), 3)
+        await transitions.reclaim(keys, lease, look.beats.get(lease.owner, ""), Policy())
         go_on.set()
         events = await bench.end_of(job_id)
         with anyio.fail_after(5):
@@ -224,7 +224,7 @@ async def test_the_heart_tells_a_waiting_attempt_that_its_job_is_lost(bench: Ben
         word = "alive"
         while word == "alive":  # its heart beats: the counter may move between the look and the reclaim
             (look,) = await transitions.observe([keys])
-            word = await transitions.reclaim(keys, look.leases[0], look.beats.get(look.leases[0].owner, ""), 3)
+            word = await transitions.reclaim(keys, look.leases[0], look.beats.get(look.leases[0].owner, ""), Policy())
         with anyio.fail_after(5):
             await cancelled.wait()
         assert (await bench.end_of(job_id))[-1].attempt == 2

@@ -1,5 +1,6 @@
 """beat: a consumer says that it lives, and hears what it has lost."""
 
+from streams.messages import Pulse
 from streams.transitions import Transitions
 from tests.support.builders import Desk, dump, forget_scripts
 
@@ -55,7 +56,7 @@ async def test_one_call_beats_on_several_platforms(desk: Desk, shop: Desk) -> No
     other = await shop.start("b")
     sheets = [(desk.keys, [held.nonce]), (shop.keys, [])]
     news = await Transitions(desk.store).beat(sheets, "ann")
-    assert news == [([], []), ([], [("b", other.nonce)])]
+    assert news == [Pulse([], [], [], 0), Pulse([], [("b", other.nonce)], [], 0)]
     assert (await desk.look()).beats == (await shop.look()).beats == {"ann": "1"}
 
 

@@ -1,7 +1,8 @@
 """fail: one end with one error, and nothing left in line."""
 
 from streams.states import State
-from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
+from streams.transitions import Again
+from tests.support.builders import NOBODY, Desk, error_of, forget_scripts, untouched
 
 
 async def test_a_failed_job_has_its_error_and_leaves_the_line(desk: Desk) -> None:
@@ -25,10 +26,10 @@ async def test_a_repeated_failure_changes_nothing(desk: Desk) -> None:
 
 async def test_a_stranger_fails_nothing(desk: Desk) -> None:
     held = await desk.start()
-    event = desk.end_event(held, error={"type": "E", "message": "m"})
+    again, error = Again(0, 0, 100), error_of("m")
     async with untouched(desk.store):
-        assert await desk.transitions.fail(desk.keys, "a", NOBODY, event) == "lost"
-        assert await desk.transitions.fail(desk.keys, "unknown", held.nonce, event) == "lost"
+        assert await desk.transitions.fail(desk.keys, "a", NOBODY, again, error) == "lost"
+        assert await desk.transitions.fail(desk.keys, "unknown", held.nonce, again, error) == "lost"
 
 
 async def test_an_attempt_that_was_taken_over_fails_nothing(desk: Desk) -> None:

@@ -57,8 +57,8 @@ async def test_a_late_release_does_not_disturb_the_next_attempt(desk: Desk) -> N
 async def test_a_stranger_releases_nothing(desk: Desk) -> None:
     held = await desk.start()
     async with untouched(desk.store):
-        assert await desk.transitions.release(desk.keys, "a", NOBODY) == "lost"
-        assert await desk.transitions.release(desk.keys, "unknown", held.nonce) == "lost"
+        assert await desk.transitions.release(desk.keys, "a", NOBODY, 100) == "lost"
+        assert await desk.transitions.release(desk.keys, "unknown", held.nonce, 100) == "lost"
 
 
 async def test_an_attempt_that_was_taken_over_releases_nothing(desk: Desk) -> None:

@@ -234,8 +234,8 @@ class Machine(RuleBasedStateMachine):
 
     def _beat(self, side: Side, owner: str, nonces: list[str]) -> None:
         lost, stray = side.model.beat(owner, nonces)
-        ((real_lost, real_stray),) = self.wait(side.desk.transitions.beat([(side.desk.keys, nonces)], owner))
-        assert (sorted(real_lost), sorted(real_stray)) == (sorted(lost), sorted(stray))
+        (pulse,) = self.wait(side.desk.transitions.beat([(side.desk.keys, nonces)], owner))
+        assert (sorted(pulse.lost), sorted(pulse.stray)) == (sorted(lost), sorted(stray))
 
     def look(self, chance: Chance) -> None:
         desk, _ = chance.side

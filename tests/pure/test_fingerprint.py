@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from producers.producer import fingerprint, new_key
 from streams.keys import check_key
+from streams.options import NO_OPTIONS, Options
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=10),
@@ -27,23 +28,24 @@ def turned(value: Any) -> Any:
 
 @given(VALUES)
 def test_the_order_of_members_is_not_part_of_a_request(args: Any) -> None:
-    assert fingerprint("scan", args, "normal") == fingerprint("scan", turned(args), "normal")
+    assert fingerprint("scan", args, NO_OPTIONS) == fingerprint("scan", turned(args), NO_OPTIONS)
 
 
 @given(VALUES, VALUES)
 def test_another_body_has_another_fingerprint(args: Any, other: Any) -> None:
     same = json.dumps(args, sort_keys=True) == json.dumps(other, sort_keys=True)
-    assert (fingerprint("scan", args, "normal") == fingerprint("scan", other, "normal")) == same
+    assert (fingerprint("scan", args, NO_OPTIONS) == fingerprint("scan", other, NO_OPTIONS)) == same
 
 
 def test_kind_and_priority_are_part_of_a_request() -> None:
-    prints = {fingerprint(kind, {}, priority) for kind in ("scan", "drill") for priority in ("normal", "high")}
-    assert len(prints) == 4
+    asked = (NO_OPTIONS, Options(priority="high"), Options(attempts=5), Options(priority="high", attempts=5))
+    prints = {fingerprint(kind, {}, options) for kind in ("scan", "drill") for options in asked}
+    assert len(prints) == 8
 
 
 def test_a_fingerprint_is_small_and_never_changes() -> None:
     """It is stored: a new version of the code must know the jobs of the old one."""
-    assert fingerprint("scan", {"b": [1, None], "a": "ü"}, "normal") == "gbdHT8KoPpLtER7X"
+    assert fingerprint("scan", {"b": [1, None], "a": "ü"}, NO_OPTIONS) == "gbdHT8KoPpLtER7X"
 
 
 def test_new_keys_are_unique_and_sorted_by_time() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 from streams.connection import Store
 from streams.events import event_body
 from streams.keys import BANDS, GROUP, PlatformKeys
-from streams.messages import Claim, Event, Job, Lease, Look, Record, Step, decode_event, encode
+from streams.messages import Claim, Event, Job, Lease, Look, Pulse, Record, Step, decode_event, encode
+from streams.options import Options
 from streams.policies import Policy
 from streams.reading import read_job, read_record
 from streams.states import Status
-from streams.transitions import Operation, Transitions, claim, complete, fail, release, report
+from streams.transitions import Again, Operation, Transitions, claim, complete, fail, release, report
 
 DUMP = """
 local all = {}
@@ -65,18 +66,20 @@ class Desk:
     Nonces count up (n1, n2 …), owners are named by the test, and the desk remembers who claimed what.
     """
 
-    def __init__(self, store: Store, platform: str = "shop", *, overall: int = 0, max_crashes: int = 3) -> None:
+    def __init__(
+        self, store: Store, platform: str = "shop", *, overall: int = 0, max_crashes: int = 3, **rules: Any
+    ) -> None:
         self.store = store
         self.transitions = Transitions(store)
         self.keys = PlatformKeys(platform)
         self.overall = overall
-        self.policy = Policy(overall=overall, max_crashes=max_crashes)
+        self.policy = Policy(overall=overall, max_crashes=max_crashes, **rules)
         self.max_crashes = max_crashes
         self.owners: dict[str, str] = {}
         self._nonces = (f"n{number}" for number in count(1))
 
-    def job(self, key: str, *, band: str = "normal", args: bytes = b"{}", kind: str = "drill") -> Job:
-        return Job(self.keys.platform, key, kind, args, band)
+    def job(self, key: str, *, args: bytes = b"{}", kind: str = "drill", **options: Any) -> Job:
+        return Job(self.keys.platform, key, kind, args, Options(**options))
 
     def nonces(self, owner: str, slots: int) -> list[str]:
         fresh = [next(self._nonces) for _ in range(slots)]
@@ -85,10 +88,10 @@ class Desk:
 
     # The transitions
 
-    async def submit(self, *keys: str, band: str = "normal", args: bytes = b"{}") -> list[list[str]]:
+    async def submit(self, *keys: str, band: str = "normal", args: bytes = b"{}", **options: Any) -> list[list[str]]:
         """Submit jobs in one call; what was asked for is its own fingerprint, as far as it fits."""
-        jobs = [self.job(key, band=band, args=args) for key in keys]
-        return await self.transitions.submit([(job, f"{job.band}{job.args[:32].decode()}") for job in jobs])
+        jobs = [self.job(key, args=args, priority=band, **options) for key in keys]
+        return await self.transitions.submit([(job, f"{band}{job.args[:32].decode()}") for job in jobs])
 
     async def claim(self, owner: str = "ann", slots: int = 1) -> list[Claim]:
         return await self.claim_as(owner, self.nonces(owner, slots))
@@ -111,12 +114,19 @@ class Desk:
     async def complete(self, held: Claim, result: Any = None) -> str:
         return await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
 
-    async def fail(self, held: Claim, message: str = "it broke") -> str:
-        event = self.end_event(held, error={"type": "ValueError", "message": message})
-        return await self.transitions.fail(self.keys, held.key, held.nonce, event)
+    async def fail(
+        self, held: Claim, message: str = "it broke", *, attempts: int = 0, seconds: float = 0.0, order: str = "block"
+    ) -> str:
+        """The last failure, unless `attempts` allows more."""
+        again = Again(seconds, attempts, self.policy.max_starts, order)
+        return await self.transitions.fail(self.keys, held.key, held.nonce, again, error_of(message))
+
+    async def delay(self, held: Claim, seconds: float, *, hold: bool = False) -> str:
+        again = Again(seconds, 0, self.policy.max_starts)
+        return await self.transitions.delay(self.keys, held.key, held.nonce, again, hold=hold)
 
     async def release(self, held: Claim) -> str:
-        return await self.transitions.release(self.keys, held.key, held.nonce)
+        return await self.transitions.release(self.keys, held.key, held.nonce, self.policy.max_starts)
 
     async def reclaim(self, held: Claim, counter: str | None = None) -> str:
         """Take a job from its silent owner; with `counter`, as an observer who saw that one last."""
@@ -124,14 +134,18 @@ class Desk:
         if counter is None:
             counter = (await self.look()).beats.get(owner, "")
         lease = Lease(held.nonce, held.key, "normal", "0-0", owner, 10.0)
-        return await self.transitions.reclaim(self.keys, lease, counter, self.max_crashes)
+        return await self.transitions.reclaim(self.keys, lease, counter, self.policy)
 
     async def cancel(self, key: str, more: bytes = b"") -> str:
         return await self.transitions.cancel(self.keys, key, more)
 
     async def beat(self, owner: str = "ann", held: Iterable[Claim] = ()) -> tuple[list[str], list[tuple[str, str]]]:
-        (news,) = await self.transitions.beat([(self.keys, [claim.nonce for claim in held])], owner)
-        return news
+        pulse = await self.pulse(owner, held)
+        return pulse.lost, pulse.stray
+
+    async def pulse(self, owner: str = "ann", held: Iterable[Claim] = ()) -> Pulse:
+        (pulse,) = await self.transitions.beat([(self.keys, [claim.nonce for claim in held])], owner)
+        return pulse
 
     async def look(self) -> Look:
         (look,) = await self.transitions.observe([self.keys])
@@ -146,10 +160,10 @@ class Desk:
         return complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
 
     def failing(self, held: Claim) -> Operation:
-        return fail(self.keys, held.key, held.nonce, self.end_event(held, error={"type": "E", "message": "m"}))
+        return fail(self.keys, held.key, held.nonce, Again(0, 0, self.policy.max_starts), error_of("m"))
 
     def releasing(self, held: Claim) -> Operation:
-        return release(self.keys, held.key, held.nonce)
+        return release(self.keys, held.key, held.nonce, self.policy.max_starts)
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
         return claim(owner, 10.0, self.policy, nonces)
@@ -158,8 +172,7 @@ class Desk:
         return event_body(held.number, Status.PROGRESS, self.owners.get(held.nonce, "~"), step)
 
     def end_event(self, held: Claim, **outcome: Any) -> bytes:
-        status = Status.FAILED if "error" in outcome else Status.COMPLETED
-        return event_body(held.number, status, self.owners.get(held.nonce, "~"), **outcome)
+        return event_body(held.number, Status.COMPLETED, self.owners.get(held.nonce, "~"), **outcome)
 
     async def set_back(self, held: Claim, reported: int, seq: int) -> None:
         """As if the store had forgotten, or already heard, some reports of a running attempt."""
@@ -205,6 +218,11 @@ class Desk:
         for band in BANDS:
             if await self.store.command("EXISTS", self.keys.jobs(band)):
                 await self.store.command("XGROUP", "DESTROY", self.keys.jobs(band), GROUP)
+
+
+def error_of(message: str) -> bytes:
+    """What `fail` takes: members of the event, with a leading comma."""
+    return b"," + encode({"error": {"type": "ValueError", "message": message}})[1:-1]
 
 
 def forge(job_id: str, number: int, attempt: int | None, status: str, step: Step | None = None, **more: Any) -> bytes:

@@ -1,0 +1,91 @@
+"""Ends a consumer whose handler holds the interpreter past its time: only another process can.
+
+A handler that gives way is cancelled by its runner, in time. One that does not (a computation, a blocking call) keeps
+its attempt on the page beyond its deadline, or beyond a request to stop. Then the attempt is settled from here, what
+else the consumer runs is handed back at no cost, and the process is killed; its supervisor starts another.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from consumers.instructions import Instructions
+from consumers.page import Page
+from consumers.runner import OBEY_SECONDS, again_after, failure_members, timed_out
+from streams.errors import StoreError
+from streams.keys import PlatformKeys
+from streams.messages import Claim, Lease, Look
+from streams.options import Retrying
+from streams.policies import Policy
+from streams.reading import read_record
+from streams.transitions import BrokenOperation, Transitions
+
+log = structlog.get_logger()
+
+WARN_SECONDS = 1.0  # past the time: an attempt that is being settled right now is not meant
+END_SECONDS = OBEY_SECONDS + 3.0  # past the time: its runner would have left it to itself long ago, if it could run
+
+
+class Overtime:
+    """Watches the attempts of one consumer."""
+
+    def __init__(self, instructions: Instructions, transitions: Transitions, page: Page) -> None:
+        self._to = instructions
+        self._transitions = transitions
+        self._page = page
+        self._asked: dict[str, float] = {}  # nonces of attempts that are asked to stop, and since when
+        self._warned: set[str] = set()
+
+    def asked_to_stop(self, nonces: Sequence[str]) -> None:
+        now = time.monotonic()
+        self._asked = {nonce: self._asked.get(nonce, now) for nonce in nonces}
+
+    async def watch(self, now: float, looks: Sequence[Look]) -> None:
+        """Warn of attempts that are past their time, and end the process of one that does not stop."""
+        held = {nonce for nonces in self._page.held(len(self._to.platforms)) for nonce in nonces}
+        late = self._page.overdue(now) | {nonce: since for nonce, since in self._asked.items() if nonce in held}
+        self._warned &= late.keys()
+        mine = [
+            (platform, lease)
+            for platform, look in zip(self._to.platforms, looks, strict=True)
+            for lease in look.leases
+            if lease.owner == self._to.owner
+        ]
+        for platform, lease in mine:
+            past = now - late.get(lease.nonce, now)
+            if past >= WARN_SECONDS and lease.nonce not in self._warned:
+                self._warned.add(lease.nonce)
+                log.warning("attempt_overdue", job=PlatformKeys(platform).id(lease.key), seconds=round(past, 1))
+            if past >= END_SECONDS:
+                await self._end((platform, lease), [other for other in mine if other[1].nonce != lease.nonce])
+                return
+
+    async def _end(self, late: tuple[str, Lease], others: Sequence[tuple[str, Lease]]) -> None:
+        platform, lease = late
+        log.error("consumer_ended", job=PlatformKeys(platform).id(lease.key), owner=lease.owner, others=len(others))
+        try:
+            await self._fail(PlatformKeys(platform), self._policy(platform), lease)
+            for name, other in others:
+                starts = self._policy(name).max_starts
+                await self._transitions.release(PlatformKeys(name), other.key, other.nonce, starts)
+        except (StoreError, BrokenOperation) as error:  # then they come back as lost
+            log.warning("not_handed_back", error=str(error))
+        os.kill(self._to.consumer_pid, signal.SIGKILL)
+
+    async def _fail(self, keys: PlatformKeys, policy: Policy, lease: Lease) -> None:
+        """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
+        record = await read_record(self._transitions.store, keys, lease.key)
+        rules = policy
+        if record.options:
+            rules = policy.retrying(msgspec.json.decode(record.options, type=Retrying))
+        outcome = timed_out(rules.timeout_seconds or rules.lifetime_seconds)
+        claim = Claim(lease.nonce, lease.key, record.attempt, record.kind, b"", failures=record.failures)
+        again = again_after(outcome, claim, rules)
+        await self._transitions.fail(keys, lease.key, lease.nonce, again, failure_members(outcome))
+
+    def _policy(self, platform: str) -> Policy:
+        return self._to.policies[self._to.platforms.index(platform)]

@@ -1,0 +1,35 @@
+-- delay: an attempt puts its job off to a later time; not a failure.
+-- KEYS  record           hash    the state of the job
+--       log              list    the job's history
+--       leases           hash    the fence; this attempt's lease is given back
+--       due              zset    where the job rests
+--       control          hash    the platform is held as long when its rate is exceeded
+--       ended_failed     zset    for a job that was started too often
+--       ended_cancelled  zset    cancelled jobs by time, for retention
+--       events           stream  the live feed
+--       bell             stream  rung: a time was set
+-- ARGV  key         the job's key
+--       nonce       the fence: refused unless it is the current one
+--       max_starts  how often it may be started in all
+--       delay_ms    for how long
+--       hold        1: no job of the platform starts before that time either
+--       order       block | skip: whether those behind it in its order wait meanwhile
+-- Returns  ok | failed | cancelled | again | lost
+local job = fence(key, nonce)
+if not job then
+  return refusal(record, nonce, 'delayed')
+end
+if not stands(record, nonce) then
+  return 'lost'
+end
+local answer = obeyed(record, key, job) or circles(record, key, job, max_starts)
+if not answer then
+  local until_ms = now_ms + delay_ms
+  rest(record, key, job, format('%.0f', until_ms), body(job.attempt, 'delayed', job.owner, ',"until":"' .. iso(until_ms) ..
+    '"' .. (hold == '1' and ',"reason":"rate"' or '')), order == 'skip')
+  if hold == '1' and until_ms > tonumber(call('HGET', control, 'held_until_ms') or 0) then
+    call('HSET', control, 'held_until_ms', format('%.0f', until_ms))
+  end
+end
+drop(nonce)
+return answer or 'ok'

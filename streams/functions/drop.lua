@@ -1,0 +1,27 @@
+-- drop: remove every key of one failed or cancelled job now.
+-- KEYS  record           hash    the state of the job
+--       log              list    the job's history
+--       args             string  the job's args
+--       ended_failed     zset    the job leaves it
+--       ended_cancelled  zset    the job leaves it
+--       ended_kept       zset    the job leaves it
+--       alarms           zset    the job leaves it
+-- ARGV  key  the job's key
+-- Returns  ok | missing | waiting | delayed | running | completed
+local field = call('HMGET', record, 'state', 'dedupe')
+local state = field[1]
+if not state then
+  return 'missing'
+end
+if state ~= 'failed' and state ~= 'cancelled' then
+  return state
+end
+if field[2] and call('GET', prefix .. 'dedupe:' .. field[2]) == key then
+  call('DEL', prefix .. 'dedupe:' .. field[2])
+end
+call('DEL', record, log, args)
+call('ZREM', ended_failed, key)
+call('ZREM', ended_cancelled, key)
+call('ZREM', ended_kept, key)
+call('ZREM', alarms, '!' .. key)
+return 'ok'

@@ -1,0 +1,8 @@
+-- pause: start no more jobs of a platform; what runs goes on.
+-- KEYS  control  hash  whether the platform is paused
+-- ARGV  by  who asked, and when
+-- Returns  ok | again
+if call('HSETNX', control, 'paused', by) == 1 then
+  return 'ok'
+end
+return 'again'

@@ -1,0 +1,38 @@
+-- reopen: give a failed or cancelled job another life: its budgets are new, its history stays.
+-- KEYS  record           hash    the state of the job
+--       log              list    the job's history
+--       args             string  the job's args, kept since its end
+--       jobs_urgent      stream  the line of its band, as its three neighbours
+--       jobs_high        stream
+--       jobs_normal      stream
+--       jobs_low         stream
+--       ended_failed     zset    the job leaves it
+--       ended_cancelled  zset    the job leaves it
+--       ended_kept       zset    the job leaves it
+--       events           stream  the live feed
+--       bell             stream  rung: there is work
+-- ARGV  key   the job's key
+--       more  who asked, JSON members with a leading comma, or empty
+-- Returns  ok | missing | waiting | delayed | running | completed
+local state, job = standing(record)
+if not state then
+  return 'missing'
+end
+if state ~= 'failed' and state ~= 'cancelled' then
+  return state
+end
+local last = match(call('LINDEX', log, -1) or '', '^(%d+)%-') -- an ended record does not count its events
+local seq = emit(key, { seq = last or job.seq }, body(job.attempt, 'reopened', nil, more))
+local accepted = call('HGET', record, 'accepted') or job.entry
+local entry = call('XADD', jobs[job.band], '*', 'id', key)
+call('HSET', record, 'state', 'waiting', 'seq', seq, 'entry', entry, 'accepted', accepted, 'nonce', '')
+call('HDEL', record, 'ended_ms', 'failures', 'crashes', 'cancel', 'first_ms', 'owner')
+call('ZREM', ended_failed, key)
+call('ZREM', ended_cancelled, key)
+call('ZREM', ended_kept, key)
+local order = mark(job.marks, 'order')
+if order then
+  call('ZADD', prefix .. 'order:' .. order, acceptance(entry), key)
+end
+rung = true
+return 'ok'

@@ -1,0 +1,143 @@
+"""What a submission may ask for beyond its platform's policy: when, how often, in which order, for how long."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from streams.errors import WrongField
+from streams.keys import BANDS, check_label
+
+Backoff = Literal["exponential", "fixed"]
+
+LONGEST_SECONDS = 10 * 366 * 86_400.0
+MOST_ATTEMPTS = 1000
+
+
+class Dedupe(Struct, frozen=True, forbid_unknown_fields=True):
+    """Another submission under the same key is the same job, for as long as the mode says."""
+
+    key: str
+    mode: Literal["until_done", "throttle", "debounce"] = "until_done"
+    ttl_seconds: float | None = None
+
+
+class Retrying(Struct, frozen=True, omit_defaults=True):
+    """How an attempt that fails or takes too long is dealt with; None: as the policy of the platform says."""
+
+    attempts: int | None = None
+    backoff: Backoff | None = None
+    backoff_seconds: float | None = None
+    backoff_cap_seconds: float | None = None
+    jitter: float | None = None
+    timeout_seconds: float | None = None
+    lifetime_seconds: float | None = None
+
+
+class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """All that can be said of one job; what is not said is as the platform's policy has it."""
+
+    priority: str = "normal"
+    delay_seconds: float | None = None
+    run_at: str | None = None  # ISO 8601 with its offset from UTC
+    expires_at: str | None = None  # the same: not started by then, it ends failed
+    first: bool = False
+    order_key: str | None = None
+    limit_key: str | None = None
+    dedupe: Dedupe | None = None
+    keep_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.priority not in BANDS:
+            raise WrongField("priority", f"one of {', '.join(BANDS)}")
+        check_retrying(self)
+        seconds(self.delay_seconds, "delay_seconds")
+        seconds(self.keep_seconds, "keep_seconds")
+        for label, field in ((self.order_key, "order_key"), (self.limit_key, "limit_key")):
+            if label is not None:
+                check_label(label, field)
+        starts, expires = at_ms(self.run_at, "run_at"), at_ms(self.expires_at, "expires_at")
+        if self.run_at and self.delay_seconds is not None:
+            raise WrongField("run_at", "contradicts delay_seconds; say one of them")
+        if starts is not None and expires is not None and expires <= starts:
+            raise WrongField("expires_at", "is not after run_at: the job could never start")
+        if self.first and (self.run_at or self.delay_seconds):
+            raise WrongField("first", "contradicts a delay; a job that starts later goes first when it is due anyway")
+        if self.dedupe:
+            self._check_dedupe(self.dedupe)
+
+    def _check_dedupe(self, dedupe: Dedupe) -> None:
+        check_label(dedupe.key, "dedupe.key")
+        if dedupe.mode == "throttle" and dedupe.ttl_seconds is None:
+            raise WrongField("dedupe.ttl_seconds", "is needed to throttle")
+        if dedupe.mode != "throttle" and dedupe.ttl_seconds is not None:
+            raise WrongField("dedupe.ttl_seconds", f"contradicts the mode {dedupe.mode}; it is for throttle")
+        if dedupe.ttl_seconds is not None and not 0 < dedupe.ttl_seconds <= LONGEST_SECONDS:
+            raise WrongField("dedupe.ttl_seconds", "must be above 0")
+        if dedupe.mode == "debounce" and not (self.run_at or self.delay_seconds):
+            raise WrongField("dedupe.mode", "debounce replaces a job while it is delayed; say delay_seconds or run_at")
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but a priority was said, as of most jobs."""
+        return self is NO_OPTIONS or self == Options(priority=self.priority)
+
+    def extras(self) -> str:
+        """What `submit` takes: words of `name=value`; empty for a job that has nothing of the kind."""
+        if self.plain:
+            return ""
+        words: dict[str, object] = {}
+        if self.delay_seconds:
+            words["delay_ms"] = round(self.delay_seconds * 1000)
+        words["run_at_ms"] = at_ms(self.run_at, "run_at")
+        words["expires_ms"] = at_ms(self.expires_at, "expires_at")
+        words["first"] = 1 if self.first else None
+        words["order"] = self.order_key
+        words["limit"] = self.limit_key
+        words["keep"] = None if self.keep_seconds is None else f"{self.keep_seconds:g}"
+        if self.dedupe:
+            words["dedupe"] = self.dedupe.key
+            words["mode"] = self.dedupe.mode
+            words["ttl_ms"] = None if self.dedupe.ttl_seconds is None else round(self.dedupe.ttl_seconds * 1000)
+        words["options"] = self._for_its_consumer()
+        return " ".join(f"{name}={value}" for name, value in words.items() if value is not None)
+
+    def _for_its_consumer(self) -> str | None:
+        said = {n: value for n in Retrying.__struct_fields__ if (value := getattr(self, n)) is not None}
+        return msgspec.json.encode(said).decode() if said else None
+
+
+def check_retrying(said: Retrying) -> None:
+    """Refuse what cannot be, or contradicts itself."""
+    if said.attempts is not None and not 1 <= said.attempts <= MOST_ATTEMPTS:
+        raise WrongField("attempts", f"must be from 1 to {MOST_ATTEMPTS}")
+    for name in ("backoff_seconds", "backoff_cap_seconds", "lifetime_seconds", "timeout_seconds"):
+        seconds(getattr(said, name), name)
+    if said.jitter is not None and not 0 <= said.jitter <= 1:
+        raise WrongField("jitter", "must be from 0 to 1")
+    if said.backoff_cap_seconds is not None and (said.backoff_seconds or 0) > said.backoff_cap_seconds:
+        raise WrongField("backoff_cap_seconds", "is below backoff_seconds")
+    if said.lifetime_seconds and (said.timeout_seconds or 0) > said.lifetime_seconds:
+        raise WrongField("timeout_seconds", "is above lifetime_seconds: an attempt cannot take longer than the job")
+
+
+def seconds(value: float | None, field: str) -> None:
+    if value is not None and not 0 <= value <= LONGEST_SECONDS:
+        raise WrongField(field, "must be a number of seconds, 0 or more, and at most ten years")
+
+
+def at_ms(text: str | None, field: str) -> int | None:
+    """A point in time as milliseconds; one without an offset from UTC could mean many."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is None:
+            raise WrongField(field, "has no offset from UTC; end it with Z or +hh:mm")
+        return max(0, int(at.timestamp() * 1000))
+    except (ValueError, OverflowError):
+        raise WrongField(field, "must be a time such as 2027-01-31T09:00:00Z") from None
+
+
+NO_OPTIONS = Options()
