@@ -3,5 +3,6 @@
 from consumers.attempt import Attempt
 from consumers.outcomes import Delay, GiveUp, RateLimited
 from consumers.registry import Handlers
+from consumers.synchronous import SyncAttempt
 
-__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited"]
+__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"]

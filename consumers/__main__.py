@@ -1,7 +1,10 @@
 """`python -m consumers [PLATFORM ...] [--handlers MODULE]`: one consumer in the foreground."""
 
 import argparse
+import asyncio
+import os
 import sys
+from collections.abc import Sequence
 
 import anyio
 import structlog
@@ -11,14 +14,18 @@ from consumers.handlers import BUILT_IN
 from consumers.registry import load_handlers
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
+from producers.schedules import Schedules, configured
 from streams import lifeline
 from streams.connection import ANSWER_SECONDS, Store, check_fitness
-from streams.errors import BadConfiguration, NoStore, StoreError
+from streams.errors import BadConfiguration, NoStore, StoreError, WrongField
 from streams.logs import configure_logs
+from streams.schedules import Schedule
 from streams.settings import StreamsSettings
+from streams.transitions import Transitions
 
 log = structlog.get_logger()
 
+LEAVE_SECONDS = 1.0  # what handlers that were handed back may take to stop
 RESTART = 75  # the exit code that asks a supervisor for another start
 
 NO_ADDRESS = (
@@ -34,6 +41,7 @@ def serve(platforms: list[str], handlers: str | None) -> int:
     settings = ConsumerSettings.read(streams.platforms, serve=platforms, handlers=handlers)
     if streams.url is None:
         raise NoStore(NO_ADDRESS)
+    schedules = configured(streams.schedules, streams.platforms, settings.platforms)
     known = BUILT_IN.under(load_handlers(settings.handlers)) if settings.handlers else BUILT_IN
     if (fd := lifeline.descriptor()) is not None:
         lifeline.watch(fd)
@@ -45,12 +53,35 @@ def serve(platforms: list[str], handlers: str | None) -> int:
             patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
             async with Store(url, answer_seconds=patience) as store:
                 if await wait_for(store, shutdown):
+                    await keep(schedules, Schedules(Transitions(store), streams.platforms))
                     consumer = Consumer(settings, streams.platforms, known, store)
                     await consumer.run(shutdown)
-                    return RESTART if consumer.restarting else 0
+                    return await leave(RESTART if consumer.restarting else 0)
         return 0
 
     return anyio.run(run, streams.url, backend_options={"use_uvloop": True})
+
+
+async def leave(code: int) -> int:
+    """Leave even if a handler never stops: a loop that closes would wait for it."""
+    handlers = asyncio.all_tasks() - {asyncio.current_task()}
+    for handler in handlers:
+        handler.cancel()
+    if handlers:
+        _, stubborn = await asyncio.wait(handlers, timeout=LEAVE_SECONDS)
+        if stubborn:
+            log.warning("handlers_left_behind", count=len(stubborn))
+            os._exit(code)
+    return code
+
+
+async def keep(wanted: Sequence[Schedule], schedules: Schedules) -> None:
+    """Keep the schedules of the configuration file; a store that cannot take them now must not stop us from working."""
+    for schedule in wanted:
+        try:
+            await schedules.upsert(schedule)
+        except (StoreError, WrongField) as error:
+            log.warning("schedule_not_kept", schedule=schedule.name, platform=schedule.platform, error=str(error))
 
 
 async def wait_for(store: Store, shutdown: Shutdown) -> bool:

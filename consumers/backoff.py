@@ -1,6 +1,70 @@
-"""How long to wait before a job that failed is tried again; pure."""
+"""The rules of time for one job: how long an attempt may take, and whether and when the next one comes."""
 
+import copy
+import random
+from collections.abc import Callable
+
+import msgspec
+import structlog
+from msgspec.structs import force_setattr
+
+from consumers.failures import said_by
+from consumers.outcomes import Failed, checked_seconds
+from streams.messages import Failure
+from streams.options import Retrying
 from streams.policies import Policy
+from streams.transitions import Again
+
+log = structlog.get_logger()
+
+_read_options = msgspec.json.Decoder(Retrying).decode
+
+
+def rules_for(policy: Policy, options: bytes | str) -> Policy:
+    """A platform's rules, where a job says nothing else.
+
+    What contradicts them was refused when the job was accepted; if they have changed since, the stricter holds, and
+    nobody is to stumble over it here.
+    """
+    if not options:
+        return policy
+    said, rules = _read_options(options), copy.copy(policy)
+    for name in Retrying.__struct_fields__:
+        if (value := getattr(said, name)) is not None:
+            force_setattr(rules, name, value)
+    return rules
+
+
+def seconds_left(rules: Policy, age_seconds: float) -> float | None:
+    """How long an attempt may take, given how long its job has been tried already; None: any time."""
+    limits = [rules.timeout_seconds] if rules.timeout_seconds else []
+    if rules.lifetime_seconds:
+        limits.append(max(0.0, rules.lifetime_seconds - age_seconds))
+    return min(limits, default=None)
+
+
+def timed_out(rules: Policy, age_seconds: float) -> Failed:
+    """The end of an attempt that took all of its time, begun when its job was so old."""
+    left = seconds_left(rules, age_seconds)
+    if left is not None and left != rules.timeout_seconds:
+        said = f"the job took longer than the {rules.lifetime_seconds:g} s it may take in all"
+    else:
+        said = f"the attempt took longer than the {rules.timeout_seconds:g} s it may take"
+    return Failed(Failure("TimedOut", said), reason="timeout")
+
+
+def again_after(
+    outcome: Failed, failures: int, age_seconds: float, rules: Policy, backoff: Callable[[int], float] | None = None
+) -> Again:
+    """Whether and when a job is tried again after so many failures: by its handler's own rule, or by its platform's."""
+    seconds = pause_seconds(rules, failures, random.random())
+    if backoff:
+        try:
+            seconds = checked_seconds(min(backoff(failures), rules.backoff_cap_seconds))
+        except Exception as error:  # the handler's author wrote that rule
+            log.warning("backoff_broken", error=said_by(error), instead_seconds=seconds)
+    over = rules.lifetime_seconds and age_seconds + seconds >= rules.lifetime_seconds
+    return Again(seconds, 0 if outcome.final or over else rules.attempts, rules.max_starts, rules.order)
 
 
 def pause_seconds(rules: Policy, failures: int, chance: float) -> float:
@@ -9,4 +73,4 @@ def pause_seconds(rules: Policy, failures: int, chance: float) -> float:
     if rules.backoff == "exponential":
         pause *= 2.0 ** min(failures - 1, 64)
     pause = min(pause, rules.backoff_cap_seconds)
-    return pause * (1 - rules.jitter + 2 * rules.jitter * chance) if rules.jitter else pause
+    return min(pause * (1 - rules.jitter + 2 * rules.jitter * chance), rules.backoff_cap_seconds)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from consumers.heart import News
 from consumers.instructions import Instructions
 from consumers.keeper import Keeper
+from consumers.offload import Offload
 from consumers.page import SLOTS, Page, Places
 from consumers.reader import Reader
 from consumers.registry import Handler
@@ -17,6 +18,7 @@ from consumers.room import Room, Rooms
 from consumers.runner import Runner
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
+from consumers.watchdog import Suspect, Watchdog
 from streams import lifeline
 from streams.commit import Committer
 from streams.connection import Store
@@ -59,6 +61,7 @@ class Consumer:
         self._beating = anyio.Event()
         self._shutdown: Shutdown | None = None
         self.restarting = False  # it leaves because somebody asked for a restart: its supervisor starts it anew
+        self._offload = Offload(self._settings.obey_seconds)
         self._lines = self._make_lines()
         self._keeper = Keeper(self._instructions(), self._hear)
 
@@ -83,6 +86,8 @@ class Consumer:
             reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner)
             committer = Committer(transitions, keys, reader.claim)
             runner.committer = reader.committer = committer
+            runner.offload = self._offload
+            runner.obey_seconds = self._settings.obey_seconds
             lines[platform] = Line(keys, reader, runner, committer)
         return lines
 
@@ -98,6 +103,7 @@ class Consumer:
             beat_seconds=settings.beat_seconds,
             deadline_seconds=settings.deadline_seconds,
             reap_seconds=settings.reap_seconds,
+            obey_seconds=settings.obey_seconds,
             lifeline_fd=lifeline.descriptor(),
         )
 
@@ -105,6 +111,12 @@ class Consumer:
         """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye."""
         self._shutdown = shutdown
         log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
+        with self._offload, Watchdog(self._suspects):
+            await self._serve(shutdown)
+        self._page.close()
+        log.info("consumer_stopped", owner=self._settings.owner)
+
+    async def _serve(self, shutdown: Shutdown) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keeper.run)
             for line in self._lines.values():
@@ -114,8 +126,6 @@ class Consumer:
             await shutdown.drain.wait()
             await self._drain(shutdown)
             tasks.cancel_scope.cancel()
-        self._page.close()
-        log.info("consumer_stopped", owner=self._settings.owner)
 
     async def _begin(self) -> None:
         """Claim only once the heart beats: a lease that nobody beats for would soon count as lost."""
@@ -151,6 +161,16 @@ class Consumer:
 
     def _running(self) -> int:
         return sum(line.runner.busy + len(line.reader.wanted) for line in self._lines.values())
+
+    def _suspects(self) -> list[Suspect]:
+        """The jobs that may have held the loop; also called from the watchdog's thread."""
+        harmless = {kind for kind, handler in self._handlers.items() if handler.run_in == "process"}
+        return [
+            Suspect(line.keys.id(running.claim.key), running.claim.kind, running.task)
+            for line in self._lines.values()
+            for running in list(line.runner.running.values())
+            if running.claim.kind not in harmless
+        ]
 
     def _hear(self, news: News) -> None:
         """Act on what the heart learnt: end attempts that lost their job, hand back jobs nobody here runs."""

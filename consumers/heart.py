@@ -1,4 +1,4 @@
-"""The heart: a small process beside the consumer that beats for it, observes others and reclaims what they lost.
+"""The heart: a small process beside the consumer that beats for it, observes others, reclaims what they lost and ticks.
 
 It is a process, not a thread, because a handler may hold the interpreter for minutes (a regular expression, a large
 JSON) and must not lose its job for that. It gets its instructions as one JSON line on stdin, tells what it learns as
@@ -20,6 +20,7 @@ from consumers.instructions import Instructions
 from consumers.overtime import Overtime
 from consumers.page import Page
 from consumers.silences import Silence, Silences
+from consumers.ticker import Ticker
 from streams.connection import ANSWER_SECONDS, Store
 from streams.errors import StoreError
 from streams.keys import PlatformKeys
@@ -55,6 +56,7 @@ class Heart:
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
         self._overtime = Overtime(instructions, transitions, page)
+        self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
         self._restarts: list[int] = []
         self._forget_at = 0.0
 
@@ -62,6 +64,7 @@ class Heart:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._beat)
             tasks.start_soon(self._observe)
+            tasks.start_soon(self._ticker.run)
             if self._to.lifeline_fd is not None:
                 tasks.start_soon(self._end_with, self._to.lifeline_fd)
             await self._hear_consumer()
@@ -91,7 +94,7 @@ class Heart:
             lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost],
             stray=[(platform, *job) for platform, pulse in heard for job in pulse.stray],
             stop=stop,
-            restart=asked != self._restarts,
+            restart=any(now > before for now, before in zip(asked, self._restarts, strict=True)),
         )
 
     def _consumer_runs(self) -> bool:
@@ -124,17 +127,26 @@ class Heart:
                     pause = min(pause, due - now)
             except StoreError:
                 self._silences.blind()
+                self._overtime.blind()
             await anyio.sleep(pause)
 
     async def _forget(self, now: float) -> None:
         """Remove what need not be kept, now and then, in bounded batches."""
         if now < self._forget_at:
             return
-        removed = [
-            await self._transitions.forget(keys, policy)
-            for keys, policy in zip(self._keys, self._to.policies, strict=True)
-        ]
-        self._forget_at = now + (0 if any(count >= FORGET_BATCH for count in removed) else FORGET_SECONDS)
+        lines = list(zip(self._keys, self._to.policies, strict=True))
+        while lines and time.monotonic() < now + self._to.reap_seconds:  # others may fall silent meanwhile
+            most = max(1, FORGET_BATCH // len(lines))
+            try:
+                removed = await self._transitions.forget_all(lines, most)
+            except BrokenOperation as error:  # keys that were spoilt by hand must not end a heart
+                log.error("forget_broken", owner=self._to.owner, error=str(error))
+                break
+            lines = [line for line, count in zip(lines, removed, strict=True) if count >= most]
+        else:
+            if lines:
+                return  # the rest comes with the next look
+        self._forget_at = now + FORGET_SECONDS
 
     async def _reclaim(self, silence: Silence) -> None:
         index = self._to.platforms.index(silence.platform)

@@ -17,4 +17,5 @@ class Instructions(Struct, frozen=True):
     beat_seconds: float
     deadline_seconds: float
     reap_seconds: float
+    obey_seconds: float
     lifeline_fd: int | None = None

@@ -7,26 +7,41 @@ import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
 
 from consumers.attempt import Attempt
+from consumers.middleware import Hook
+from consumers.synchronous import SyncAttempt
 from streams.errors import BadConfiguration
 from streams.keys import check_word
 
+RunIn = Literal["loop", "thread", "process"]
+Backoff = Callable[[int], float]
+
 HandlerFunction = Callable[[Attempt[Any]], Awaitable[Any]]
+PlainFunction = Callable[[SyncAttempt[Any]], Any]
 F = TypeVar("F", bound=HandlerFunction)
+P = TypeVar("P", bound=PlainFunction)
+H = TypeVar("H", bound=Hook)
 
 
 class Handler(Struct, frozen=True):
-    """A kind's function and the decoder of its args."""
+    """A kind's function, where it runs, and the decoder of its args."""
 
     kind: str
-    function: HandlerFunction
+    function: Callable[[Any], Any]
     decode: Callable[[bytes], Any]
-    backoff: Callable[[int], float] | None = None  # seconds to wait after so many failures; else the platform's rule
+    backoff: Backoff | None = None  # seconds to wait after so many failures; else the platform's rule
+    run_in: RunIn = "loop"
+    hooks: tuple[Hook, ...] = ()  # the first is the outermost
+    direct: bool = True  # its function is called as it is: in the loop, with nothing around it
+
+    def within(self, hook: Hook) -> "Handler":
+        """The same with one more hook, inside those it has."""
+        return msgspec.structs.replace(self, hooks=(*self.hooks, hook), direct=False)
 
 
 class Handlers(Mapping[str, Handler]):
@@ -38,6 +53,7 @@ class Handlers(Mapping[str, Handler]):
 
     def __init__(self, handlers: Mapping[str, Handler] | None = None) -> None:
         self._handlers = dict(handlers or {})
+        self._hooks: tuple[Hook, ...] = ()
 
     def __getitem__(self, kind: str) -> Handler:
         return self._handlers[kind]
@@ -48,22 +64,47 @@ class Handlers(Mapping[str, Handler]):
     def __len__(self) -> int:
         return len(self._handlers)
 
-    def __call__(self, kind: str, *, backoff: Callable[[int], float] | None = None) -> Callable[[F], F]:
-        """`backoff(failures)` is the pause in seconds before the next attempt, in place of the platform's rule."""
+    @overload
+    def __call__(
+        self, kind: str, *, run_in: Literal["loop"] = "loop", backoff: Backoff | None = None
+    ) -> Callable[[F], F]: ...
+
+    @overload
+    def __call__(
+        self, kind: str, *, run_in: Literal["thread", "process"], backoff: Backoff | None = None
+    ) -> Callable[[P], P]: ...
+
+    def __call__(self, kind: str, *, run_in: RunIn = "loop", backoff: Backoff | None = None) -> Callable[[Any], Any]:
+        """`run_in` says where the function runs: an async one in the loop, a plain one in a thread or a process.
+
+        `backoff(failures)` is the pause in seconds before the next attempt, in place of the platform's rule.
+        """
         check_word(kind, "kind")
 
-        def register(function: F) -> F:
+        def register(function: Any) -> Any:
             if kind in self._handlers:
                 raise BadConfiguration(f"two handlers for the kind {kind!r}: {function.__qualname__} is the second")
-            if not asynchronous(function):
-                raise BadConfiguration(f"the handler of {kind!r} must be an async function: {function.__qualname__}")
-            self._handlers[kind] = Handler(kind, function, msgspec.json.Decoder(_args_type(function)).decode, backoff)
+            check_place(kind, function, run_in)
+            decode = msgspec.json.Decoder(_args_type(function)).decode
+            direct = run_in == "loop" and not self._hooks
+            self._handlers[kind] = Handler(kind, function, decode, backoff, run_in, self._hooks, direct)
             return function
 
         return register
 
+    def around(self, hook: H) -> H:
+        """Have `hook(attempt, call_next)` called around each attempt at a kind of this set.
+
+        Hooks nest in the order in which they are registered. Sets that were made of this one before do not get it.
+        """
+        if not asynchronous(hook):
+            raise BadConfiguration(f"a hook is an async function of (attempt, call_next): {_name(hook)}")
+        self._hooks = (*self._hooks, hook)
+        self._handlers = {kind: handler.within(hook) for kind, handler in self._handlers.items()}
+        return hook
+
     def under(self, others: Mapping[str, Handler]) -> "Handlers":
-        """These and `others`; where both know a kind, the other's handler is taken."""
+        """These and `others`; where both know a kind, the other's handler is taken. Each keeps its own hooks."""
         return Handlers({**self._handlers, **others})
 
 
@@ -71,7 +112,32 @@ def asynchronous(function: object) -> bool:
     return inspect.iscoroutinefunction(function)
 
 
-def _args_type(function: HandlerFunction) -> Any:
+def check_place(kind: str, function: object, run_in: str) -> None:
+    """Refuse a function that cannot run where it is to run."""
+    name = _name(function)
+    if run_in not in typing.get_args(RunIn):
+        raise BadConfiguration(f"run_in of the kind {kind!r} is {run_in!r}; it may be loop, thread or process")
+    if run_in == "loop":
+        if not asynchronous(function):
+            raise BadConfiguration(
+                f"the handler of {kind!r} must be an async function: {name}; "
+                'a plain one needs run_in="thread" or run_in="process"'
+            )
+    elif asynchronous(function):
+        raise BadConfiguration(
+            f"the handler of {kind!r} is an async function: {name}; it runs in the loop, leave out run_in={run_in!r}"
+        )
+    elif run_in == "process" and "<locals>" in name:
+        raise BadConfiguration(
+            f"the handler of {kind!r} must stand at the top of its module: {name}; another process could not find it"
+        )
+
+
+def _name(function: object) -> str:
+    return str(getattr(function, "__qualname__", function))
+
+
+def _args_type(function: Callable[..., Any]) -> Any:
     """The `T` of the handler's first parameter, annotated `Attempt[T]`; without it any JSON will do."""
     parameters = list(inspect.signature(function).parameters)
     if not parameters:

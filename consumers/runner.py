@@ -1,17 +1,16 @@
 """Runs the attempts of one platform: begin, decode, run, settle, and tell how it ended."""
 
 import asyncio
-import random
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 import structlog
 
 from consumers.attempt import LARGEST_EVENT, Attempt
-from consumers.backoff import pause_seconds
+from consumers.backoff import again_after, rules_for, seconds_left, timed_out
+from consumers.failures import failure_of, said_by
+from consumers.offload import Offload
 from consumers.outcomes import (
     Completed,
     Delay,
@@ -22,7 +21,6 @@ from consumers.outcomes import (
     Outcome,
     RateLimited,
     Released,
-    checked_seconds,
 )
 from consumers.page import Places
 from consumers.registry import Handler
@@ -32,29 +30,23 @@ from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Failure, Job, encode
-from streams.options import Retrying
 from streams.policies import Policy
 from streams.states import Status
 from streams.transitions import Again, BrokenOperation, Operation, complete, delay, fail, release, word
 
 log = structlog.get_logger()
 
-LONGEST_MESSAGE = 2000
-LONGEST_TRACEBACK = 8000
-OBEY_SECONDS = 5.0  # a handler that does not stop when it is cancelled is left to itself, mute, after that
-
-_read_options = msgspec.json.Decoder(Retrying).decode
-
 
 class Running:
     """An attempt under way, as the runner holds it."""
 
-    __slots__ = ("claim", "ending", "rules", "settling", "slot", "task", "timer")
+    __slots__ = ("begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
 
     def __init__(self, claim: Claim, rules: Policy, slot: int) -> None:
         self.claim = claim
         self.rules = rules
         self.slot = slot
+        self.begun = time.monotonic()
         self.timer: int | None = None
         self.task: asyncio.Task[None] | None = None
         self.ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
@@ -83,39 +75,45 @@ class Runner:
         self._timers = Timers()
         self.running: dict[str, Running] = {}
         self._refused = 0
+        self.obey_seconds = 5.0  # as the consumer's settings say
+        self.offload = Offload()  # the consumer sets one for all its platforms
         self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
 
     def begin(self, claim: Claim) -> None:
         # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
-        rules = self._policy.retrying(_read_options(claim.options)) if claim.options else self._policy
+        rules = rules_for(self._policy, claim.options)
         seconds = seconds_left(rules, claim.age_seconds)
         deadline = time.monotonic() + seconds if seconds is not None else 0.0
         running = Running(claim, rules, self._places.hold(claim.nonce, deadline))
         self.running[claim.nonce] = running
         running.task = asyncio.get_running_loop().create_task(self._live(running))
         if seconds is not None:
-            running.timer = self._timers.after(seconds, lambda: self._time_out(running, seconds))
+            running.timer = self._timers.after(seconds, lambda: self._time_out(running))
 
-    def _time_out(self, running: Running, seconds: float) -> None:
+    def _time_out(self, running: Running) -> None:
+        if running.settling or running.ending:
+            return
         log.warning("attempt_timed_out", job=self._keys.id(running.claim.key), attempt=running.claim.number)
-        self._stop(running, timed_out(seconds))
+        self._stop(running, timed_out(running.rules, running.claim.age_seconds))
 
     def stop(self, nonce: str) -> None:
         """Somebody asked the job to stop. However the attempt is settled, the store ends the job cancelled."""
         running = self.running.get(nonce)
-        if running and running.ending is None:
+        if running and running.ending is None and not running.settling:
             self._stop(running, Released())
 
     def _stop(self, running: Running, ending: Outcome) -> None:
         """Cancel a handler; one that does not care is settled all the same, and refused from then on."""
         self._end(running.claim.nonce, ending)
+        if running.timer is not None:
+            self._timers.take_back(running.timer)
 
         def insist() -> None:
             if not running.settling:
                 log.warning("handler_does_not_stop", job=self._keys.id(running.claim.key), kind=running.claim.kind)
                 self._settle(running, ending)
 
-        running.timer = self._timers.after(OBEY_SECONDS, insist)
+        running.timer = self._timers.after(self.obey_seconds, insist)
 
     def lose(self, nonce: str) -> None:
         """The store says that this attempt is no longer ours: end it, quietly."""
@@ -170,13 +168,13 @@ class Runner:
         try:
             args = handler.decode(claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
-            wrong = Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {_said_by(error)}")
+            wrong = Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {said_by(error)}")
             return Failed(wrong, final=True)
         job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
         assert self.committer is not None
         attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.ask)
         try:
-            result = await handler.function(attempt)
+            result = await (handler.function(attempt) if handler.direct else self.offload.call(handler, attempt))
             await attempt.quiet()
             return Completed(result)
         except Lost:
@@ -210,7 +208,7 @@ class Runner:
             try:
                 event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
             except Exception as error:  # encoding runs code of the result's own types
-                message = f"the result cannot be kept as JSON: {_said_by(error)}"
+                message = f"the result cannot be kept as JSON: {said_by(error)}"
             else:
                 if len(event) <= LARGEST_EVENT:
                     return complete(self._keys, claim.key, claim.nonce, event)
@@ -220,7 +218,8 @@ class Runner:
         why = f"{outcome.error.type}: {outcome.error.message}"
         log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why)
         handler = self._handlers.get(claim.kind)
-        again = again_after(outcome, claim, rules, handler.backoff if handler else None)
+        age_seconds = claim.age_seconds + time.monotonic() - running.begun
+        again = again_after(outcome, claim.failures + 1, age_seconds, rules, handler.backoff if handler else None)
         return fail(self._keys, claim.key, claim.nonce, again, failure_members(outcome))
 
     def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
@@ -246,55 +245,9 @@ class Runner:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
 
 
-def seconds_left(rules: Policy, age_seconds: float) -> float | None:
-    """How long an attempt may take, given how long its job has been tried already; None: any time."""
-    limits = [rules.timeout_seconds] if rules.timeout_seconds else []
-    if rules.lifetime_seconds:
-        limits.append(max(0.0, rules.lifetime_seconds - age_seconds))
-    return min(limits, default=None)
-
-
-def timed_out(seconds: float) -> Failed:
-    return Failed(Failure("TimedOut", f"the attempt took longer than the {seconds:g} s it may take"), reason="timeout")
-
-
-def again_after(outcome: Failed, claim: Claim, rules: Policy, backoff: Callable[[int], float] | None = None) -> Again:
-    """Whether and when a job is tried again after a failure: by its handler's own rule, or by its platform's."""
-    failures = claim.failures + 1
-    try:
-        pause = backoff(failures) if backoff else pause_seconds(rules, failures, random.random())
-        seconds = checked_seconds(min(pause, rules.backoff_cap_seconds))
-    except Exception as error:  # the handler's author wrote that rule
-        log.warning("backoff_broken", kind=claim.kind, error=_said_by(error))
-        seconds = pause_seconds(rules, failures, random.random())
-    over = rules.lifetime_seconds and claim.age_seconds + seconds >= rules.lifetime_seconds
-    return Again(seconds, 0 if outcome.final or over else rules.attempts, rules.max_starts, rules.order)
-
-
 def failure_members(outcome: Failed) -> bytes:
     """What the event says of a failure, as the store takes it: JSON members with a leading comma."""
     said: dict[str, Any] = {"error": outcome.error}
     if outcome.reason:
         said["reason"] = outcome.reason
     return b"," + encode(said)[1:-1]
-
-
-def failure_of(error: BaseException) -> Failure:
-    """An exception as a client sees it, bounded."""
-    try:
-        text = "".join(traceback.format_exception(error))
-    except Exception:
-        text = "the traceback cannot be shown"
-    return Failure(type(error).__name__, _said_by(error)[:LONGEST_MESSAGE], _safe(text)[-LONGEST_TRACEBACK:])
-
-
-def _said_by(error: BaseException) -> str:
-    try:
-        return _safe(str(error))
-    except Exception:
-        return "it cannot say what is wrong: its own __str__ fails"
-
-
-def _safe(text: str) -> str:
-    """Without lone surrogates, which JSON cannot carry."""
-    return text.encode("utf-8", "replace").decode()

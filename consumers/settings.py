@@ -29,6 +29,8 @@ class ConsumerSettings(Struct, frozen=True):
     """How often its heart looks for others that fell silent."""
     grace_seconds: float = 25.0
     """How long running jobs may go on after SIGTERM; below the 30 s that most supervisors wait."""
+    obey_seconds: float = 5.0
+    """How long a handler may take to stop when it is cancelled; then its attempt is settled, and it is left to itself."""
     concurrency: int = 0
     """Jobs at a time over all its platforms; 0: only the platforms' own limits."""
     handlers: str | None = None
@@ -59,6 +61,7 @@ class ConsumerSettings(Struct, frozen=True):
             deadline_seconds=deadline,
             reap_seconds=env.number("TAILRACE_REAP_SECONDS", 1.0, least=0.05),
             grace_seconds=env.number("TAILRACE_GRACE_SECONDS", 25.0),
+            obey_seconds=env.number("TAILRACE_OBEY_SECONDS", 5.0),
             concurrency=env.whole("TAILRACE_CONCURRENCY", 0, least=1),
             handlers=handlers or env.text("TAILRACE_HANDLERS"),
         )

@@ -6,27 +6,31 @@ from contextlib import asynccontextmanager
 import anyio
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway.args import Args
+from gateway.everything import Everything
 from gateway.feed import Feed
 from gateway.history import History
 from gateway.jobs import Jobs
 from gateway.live import Live
+from gateway.metrics import Metrics
+from gateway.pages import Pages
+from gateway.plans import Plans
+from gateway.platforms import PlatformRoutes
 from gateway.replies import HANDLERS, reply
+from gateway.schedules import ScheduleRoutes
 from gateway.settings import GatewaySettings
 from gateway.sse import Streams
 from gateway.submissions import Submissions
+from gateway.workers import Workers
 from producers import Producer
+from producers.schedules import Schedules
 from streams import Store, Transitions
 from streams.connection import check_fitness
 from streams.errors import NoStore
-
-WELCOME = """Tailrace serves here. Try
-
-    curl -s -X POST -H 'Content-Type: application/json' -d '{"query": "tides"}' %(url)sresearch/start
-    curl -s %(url)sapi/v2/jobs/running
-"""
+from streams.presence import Presence
 
 
 def create_app(settings: GatewaySettings) -> Starlette:
@@ -39,18 +43,24 @@ def create_app(settings: GatewaySettings) -> Starlette:
     live = Live(store)
     feed = Feed(store, platforms, live)
     submissions = Submissions(Producer(transitions, platforms))
+    plans = Plans(Producer(transitions, platforms))
     jobs = Jobs(store, transitions, platforms)
+    args = Args(store, jobs)
+    presence = Presence(transitions, platforms)
+    about = PlatformRoutes(store, transitions, platforms, presence)
+    workers = Workers(transitions, platforms, presence)
+    metrics = Metrics(store, platforms, presence, live)
+    schedules = ScheduleRoutes(Schedules(transitions, platforms))
     history = History(store, jobs)
     streams = Streams(live, jobs, settings.ping_seconds)
+    pages = Pages()
+    everything = Everything(live, platforms, settings.ping_seconds)
 
     async def healthz(_: Request) -> Response:
         return reply({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
         return reply({"status": "ready", "advice": await check_fitness(store)})
-
-    async def welcome(request: Request) -> Response:
-        return PlainTextResponse(WELCOME % {"url": request.base_url})
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -63,18 +73,45 @@ def create_app(settings: GatewaySettings) -> Starlette:
 
     app = Starlette(
         routes=[
-            Route("/", welcome),
+            Route("/", pages.welcome),
+            Route("/jobs/{job_id}", pages.job),
+            Route("/page/{name}", pages.file),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
+            Route("/metrics", metrics.show),
             Route("/research/start", submissions.research, methods=["POST"]),
             Route("/research/stream/{job_id}", streams.stream),
             Route("/research/history/{job_id}", history.show),
+            Route("/api/events", everything.stream),
             Route("/api/jobs", submissions.job, methods=["POST"]),
             Route("/api/jobs/bulk", submissions.jobs, methods=["POST"]),
             Route("/api/jobs/{job_id}", jobs.show),
+            Route("/api/jobs/{job_id}", jobs.drop, methods=["DELETE"]),
+            Route("/api/jobs/{job_id}/args", args.show),
             Route("/api/jobs/{job_id}/cancel", jobs.cancel, methods=["POST"]),
+            Route("/api/jobs/{job_id}/retry", jobs.retry, methods=["POST"]),
+            Route("/api/jobs/{job_id}/drop", jobs.drop, methods=["POST"]),
+            Route("/api/platforms", about.list),
+            Route("/api/platforms/{platform}", about.show),
+            Route("/api/platforms/{platform}/jobs", about.jobs),
+            Route("/api/platforms/{platform}/dead", about.dead),
+            Route("/api/platforms/{platform}/replay", about.replay, methods=["POST"]),
+            Route("/api/platforms/{platform}/drop", about.drop, methods=["POST"]),
+            Route("/api/platforms/{platform}/pause", about.pause, methods=["POST"]),
+            Route("/api/platforms/{platform}/resume", about.resume, methods=["POST"]),
+            Route("/api/platforms/{platform}/schedules", schedules.list),
+            Route("/api/platforms/{platform}/schedules", schedules.upsert, methods=["POST"]),
+            Route("/api/platforms/{platform}/schedules/{name}", schedules.show),
+            Route("/api/platforms/{platform}/schedules/{name}", schedules.upsert, methods=["POST"]),
+            Route("/api/platforms/{platform}/schedules/{name}", schedules.remove, methods=["DELETE"]),
+            Route("/api/platforms/{platform}/schedules/{name}/pause", schedules.pause, methods=["POST"]),
+            Route("/api/platforms/{platform}/schedules/{name}/resume", schedules.resume, methods=["POST"]),
+            Route("/api/plans", plans.plan, methods=["POST"]),
+            Route("/api/materials/complete-upload", plans.material, methods=["POST"]),
             Route("/api/v2/workflows/execute", submissions.workflow, methods=["POST"]),
             Route("/api/v2/jobs/running", jobs.running),
+            Route("/api/v2/workers/status", workers.status),
+            Route("/api/v2/workers/{platform}/restart", workers.restart, methods=["POST"]),
         ],
         exception_handlers=HANDLERS,
         lifespan=lifespan,

@@ -1,9 +1,9 @@
 """Bodies: read under a limit, decoded, and checked against the shape of their route."""
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from gateway.replies import Refusal
@@ -15,12 +15,23 @@ DEPTH = 64  # of nested arrays and objects
 FIELD_LENGTH = 100  # of a field's name in a refusal: it is the client's text
 
 
+Who = Annotated[str, Meta(min_length=1, max_length=100)]
+Reason = Annotated[str, Meta(min_length=1, max_length=300)]
+
+
 class Body(Struct, frozen=True, forbid_unknown_fields=True):
     """What a client may send: these fields and no others."""
 
 
 class Nothing(Body, frozen=True):
     """For routes that act on what their path names."""
+
+
+class ActBody(Body, frozen=True):
+    """The same, for routes that keep who asked, and why."""
+
+    by: Who | None = None
+    reason: Reason | None = None
 
 
 B = TypeVar("B", bound=Body)

@@ -14,6 +14,8 @@ from streams.reading import FEED_COUNT, read_feed, read_feed_ends, to_hints
 
 BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go unnoticed
 
+LONG_MS = 30_000  # half of what the feed keeps
+
 log = structlog.get_logger()
 
 
@@ -49,15 +51,23 @@ class Feed:
         while self._live.watched.is_set():
             news = await read_feed(store, cursors, int(BLOCK_SECONDS * 1000))
             for name, entries in news.items():
-                if len(entries) >= FEED_COUNT and await self._was_cut(store, name, cursors[name]):
+                rested = len(entries) >= FEED_COUNT or far_apart(cursors[name], entries[-1][0].decode())
+                if rested and await self._was_cut(store, name, cursors[name]):
                     self._live.doubt(self._streams[name])
                 cursors[name] = entries[-1][0].decode()
-                self._live.hear(self._streams[name], to_hints(self._streams[name], entries))
+                platform = self._streams[name]
+                self._live.hear(platform, to_hints(platform, entries, self._live.watches(platform)))
 
     async def _was_cut(self, store: Store, name: str, cursor: str) -> bool:
         """Whether the capped stream lost entries that we had not read: a read from such a place skips in silence.
 
-        The cap is far above what one read brings, so this can only be so when the read came back full.
+        It keeps a minute, and not more than far above what one read brings, so this can only be so when the read
+        came back full, or long after the one before.
         """
         oldest, _ = (await read_feed_ends(store, [name]))[name]
         return entry_order(oldest) > entry_order(cursor)
+
+
+def far_apart(cursor: str, newest: str) -> bool:
+    """Whether so much time is between two entries that the feed may have forgotten some in between."""
+    return entry_order(newest)[0] - entry_order(cursor)[0] >= LONG_MS

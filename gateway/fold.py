@@ -2,8 +2,8 @@
 
 Shown are
   - events of this job that are whole: one line of JSON with all the fields of an event,
-  - each step once per attempt, and what has no step once per attempt and status,
-  - nothing of an attempt once a newer one was shown, nor of its work once it was superseded,
+  - each number once, each step once per attempt, and what has no step once per attempt and status,
+  - nothing of an attempt once a newer one was shown, nor of its work once it has left its job,
   - nothing after the end, unless somebody reopened the job: a new life, with one end of its own.
 
 The store's fence already writes such logs. The fold holds when somebody writes into them by hand.
@@ -33,6 +33,9 @@ class Head(Struct, frozen=True):
 WORK = frozenset({Status.STARTED, Status.PROGRESS, Status.COMPLETED})
 """What only an attempt that holds its lease can say."""
 
+LEAVES = frozenset({Status.SUPERSEDED, Status.RETRYING, Status.DELAYED, Status.AWAITING})
+"""What an attempt ends with whose job goes on."""
+
 _decode = msgspec.json.Decoder(Head).decode
 
 
@@ -51,12 +54,12 @@ def read_head(raw: bytes) -> Head | None:
 class Fold:
     """What was shown of one job so far, and therefore what may still be shown."""
 
-    __slots__ = ("_seen", "attempt", "ended", "job_id", "superseded")
+    __slots__ = ("_seen", "attempt", "ended", "job_id", "left")
 
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
         self.attempt = 0  # the newest one shown
-        self.superseded = False  # whether that one was
+        self.left = False  # whether that one has left its job
         self.ended = False
         self._seen: set[object] = set()
 
@@ -66,15 +69,15 @@ class Fold:
         reopens = head.status is Status.REOPENED
         if head.jobId != self.job_id or attempt < self.attempt or reopens is not self.ended:
             return False
-        if self.superseded and attempt == self.attempt and head.status in WORK:
+        if self.left and attempt == self.attempt and head.status in WORK:
             return False
         what = (attempt, head.status) if head.step is None else (attempt, "step", head.step)
-        if head.id in self._seen or what in self._seen:
+        if head.id in self._seen or head.seq in self._seen or what in self._seen:
             return False
-        self._seen |= {head.id, what}
+        self._seen |= {head.id, head.seq, what}
         if reopens:  # a person may reopen and cancel again, with no attempt in between
             self._seen -= {(attempt, Status.REOPENED), (attempt, Status.CANCELLED)}
-        self.superseded = head.status is Status.SUPERSEDED or (self.superseded and attempt == self.attempt)
+        self.left = head.status in LEAVES or (self.left and attempt == self.attempt)
         self.attempt = attempt
         self.ended = head.status in TERMINAL
         return True

@@ -1,12 +1,14 @@
-"""Jobs as they are now: one by its id, what runs and waits, and calling one off."""
+"""Jobs as they are now: one by its id, what runs and waits, and acting on one."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw, Struct, json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import Nothing, read_body
+from gateway.bodies import ActBody, read_body
 from gateway.fold import visible
 from gateway.replies import Refusal, reply
 from streams.census import describe, take_census
@@ -14,8 +16,9 @@ from streams.connection import Store
 from streams.errors import JobNotFound, WrongField
 from streams.events import iso, progress_of
 from streams.keys import PlatformKeys, split_id
-from streams.messages import Record
-from streams.policies import Platforms
+from streams.messages import Record, encode
+from streams.options import Retrying
+from streams.policies import Platforms, Policy
 from streams.reading import read_job
 from streams.states import State
 from streams.transitions import Transitions
@@ -37,6 +40,8 @@ def links_of(job_id: str) -> dict[str, str]:
     }
 
 
+HEARD_SECONDS = 2  # a running attempt hears that it is to stop with the next beat of its consumer
+
 LAST = -2  # of a job that runs: its last report, or its start after whatever came before
 
 
@@ -45,10 +50,19 @@ class End(Struct):
 
     result: Raw = Raw(b"null")
     error: Raw = Raw(b"null")
+    by: str | None = None
+    reason: str | None = None
+
+
+class Plans(Struct):
+    """What is still to come for a job by itself; in milliseconds of the store's clock."""
+
+    run_at_ms: float | None = None
+    expires_ms: float | None = None
 
 
 class Jobs:
-    """The routes that tell of jobs."""
+    """The routes that tell of jobs and act on one."""
 
     def __init__(self, store: Store, transitions: Transitions, platforms: Platforms) -> None:
         self._store = store
@@ -73,32 +87,71 @@ class Jobs:
 
     async def show(self, request: Request) -> Response:
         keys, key = self.locate(request)
-        record, events = await read_job(self._store, keys, key, first=LAST)
+        times = self._store.commands([("ZSCORE", keys["due"], key), ("ZSCORE", keys["alarms"], f"!{key}")])
+        (record, events), scores = await asyncio.gather(read_job(self._store, keys, key, first=LAST), times)
+        plans = Plans(*(None if score is None else float(score) for score in scores))
         end = End()
         if record.state.ended:
             record, events = await read_job(self._store, keys, key)
             events = [raw for _, raw in visible(record.id, events)]
             if events:
                 end = json.decode(events[-1], type=End)
-        return reply({"data": description(record, progress_of(record.attempt, events), end)})
+        policy = self._platforms[record.platform]
+        return reply({"data": description(record, progress_of(record.attempt, events), end, policy, plans)})
 
     async def cancel(self, request: Request) -> Response:
+        """End a job that nobody runs, or ask its attempt to stop. The answer is what the store decided."""
         keys, key = self.locate(request)
-        await read_body(request, Nothing)
-        match await self._transitions.cancel(keys, key):
-            case "missing":
-                raise JobNotFound(keys.id(key))
-            case "running":
-                raise Refusal(409, "JOB_RUNNING", f"job {keys.id(key)} is running; only a waiting job can be cancelled")
-            case "ended":
-                raise Refusal(409, "JOB_ENDED", f"job {keys.id(key)} has ended; there is nothing left to cancel")
-        return reply({"jobId": keys.id(key), "status": status_of(State.CANCELLED), "links": links_of(keys.id(key))})
+        word = await self._transitions.cancel(keys, key, said(await read_body(request, ActBody)))
+        if word == "cancelling":
+            headers = {"Location": links_of(keys.id(key))["self"], "Retry-After": str(HEARD_SECONDS)}
+            return reply(acted(keys, key, word), 202, headers)
+        if word in {"ok", "again"}:
+            return reply(acted(keys, key, State.CANCELLED))
+        raise refused(keys, key, word, "there is nothing left to cancel")
+
+    async def retry(self, request: Request) -> Response:
+        """Give a failed or cancelled job another life."""
+        keys, key = self.locate(request)
+        word = await self._transitions.reopen(keys, key, said(await read_body(request, ActBody)))
+        if word != "ok":
+            raise refused(keys, key, word, "only a failed or a cancelled job can be retried")
+        return reply(acted(keys, key, State.WAITING), 202, {"Location": links_of(keys.id(key))["self"]})
+
+    async def drop(self, request: Request) -> Response:
+        """Remove a failed or cancelled job with its history."""
+        keys, key = self.locate(request)
+        await read_body(request, ActBody)
+        word = await self._transitions.drop(keys, key)
+        if word != "ok":
+            raise refused(keys, key, word, "only a failed or a cancelled job can be dropped")
+        return reply({"jobId": keys.id(key), "status": "dropped"})
 
     async def running(self, _: Request) -> Response:
         return reply(describe(await take_census(self._store, self._platforms)))
 
 
-def description(record: Record, progress: float | None, end: End) -> dict[str, Any]:
+def said(body: ActBody) -> bytes:
+    """Who asked and why, as members of an event."""
+    told = {name: value for name in ("by", "reason") if (value := getattr(body, name)) is not None}
+    return b"," + encode(told)[1:-1] if told else b""
+
+
+def acted(keys: PlatformKeys, key: str, status: str) -> dict[str, Any]:
+    return {"jobId": keys.id(key), "status": status, "links": links_of(keys.id(key))}
+
+
+def refused(keys: PlatformKeys, key: str, word: str, why: str) -> Exception:
+    """The job is in a state that does not allow it."""
+    if word == "missing":
+        return JobNotFound(keys.id(key))
+    state = State(word)
+    how = f"has ended: {status_of(state)}" if state.ended else f"has not ended: {status_of(state)}"
+    code = "JOB_ENDED" if state.ended else "JOB_NOT_ENDED"
+    return Refusal(409, code, f"job {keys.id(key)} {how}; {why}", state=status_of(state))
+
+
+def description(record: Record, progress: float | None, end: End, policy: Policy, plans: Plans) -> dict[str, Any]:
     worked_on = record.state is State.RUNNING or record.state.ended
     return {
         "jobId": record.id,
@@ -113,10 +166,49 @@ def description(record: Record, progress: float | None, end: End) -> dict[str, A
         "createdAt": iso(record.accepted_ms),
         "startedAt": time_of(record.started_ms),
         "endedAt": time_of(record.ended_ms),
+        "runAt": time_of(plans.run_at_ms) if record.state is State.DELAYED else None,
+        "expiresAt": None if record.state.ended or record.attempt else time_of(plans.expires_ms),
         "workerId": record.owner if worked_on else None,
+        "failures": record.failures,
+        "crashes": record.crashes,
+        "limits": limits_of(record, policy),
+        "orderKey": mark_of(record, "order"),
+        "limitKey": mark_of(record, "limit"),
+        "dedupeKey": record.dedupe,
+        "cancel": cancel_of(record, end),
         "links": links_of(record.id),
     }
 
 
-def time_of(ms: int | None) -> str | None:
-    return None if ms is None else iso(ms)
+def limits_of(record: Record, policy: Policy) -> dict[str, float | None]:
+    """What the job was given, else what the policy of its platform gives; None: no limit."""
+    said = json.decode(record.options, type=Retrying) if record.options else Retrying()
+    timeout = policy.timeout_seconds if said.timeout_seconds is None else said.timeout_seconds
+    lifetime = policy.lifetime_seconds if said.lifetime_seconds is None else said.lifetime_seconds
+    return {
+        "attempts": said.attempts or policy.attempts,
+        "crashes": policy.max_crashes,
+        "starts": policy.max_starts,
+        "timeoutSeconds": timeout or None,
+        "lifetimeSeconds": lifetime or None,
+    }
+
+
+def mark_of(record: Record, name: str) -> str | None:
+    """One of the words that a record carries of what its submission asked for."""
+    marks = dict(word.split("=", 1) for word in (record.marks or "").split() if "=" in word)
+    return marks.get(name)
+
+
+def cancel_of(record: Record, end: End) -> Mapping[str, str | None] | None:
+    """Who called the job off and why; of a running job: who asked it to stop."""
+    if record.state is State.CANCELLED:
+        return {"by": end.by, "reason": end.reason}
+    if record.state is State.RUNNING and record.cancel is not None:
+        asked = json.decode("{" + record.cancel.removeprefix(",") + "}", type=End)
+        return {"by": asked.by, "reason": asked.reason}
+    return None
+
+
+def time_of(ms: float | None) -> str | None:
+    return None if ms is None else iso(int(ms))

@@ -1,8 +1,9 @@
 """Live: the channels of all watched jobs, and the one task that brings those that fell behind up to their logs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol
 
 import structlog
 
@@ -21,6 +22,16 @@ AWAY = (NoStore, BadConfiguration)  # the latter: it began to refuse our credent
 log = structlog.get_logger()
 
 
+class Listener(Protocol):
+    """Somebody who wants to hear of every job of some platforms."""
+
+    news: asyncio.Event
+
+    def wants(self, platform: str) -> bool: ...
+    def hear(self, platform: str, hints: Sequence[Hint]) -> None: ...
+    def doubt(self) -> None: ...
+
+
 class Live:
     """A job has a channel while somebody watches it. The feed is a hint, the log is the truth."""
 
@@ -29,6 +40,7 @@ class Live:
         self.watched = asyncio.Event()  # set while there is any channel: the feed is read only then
         self._store = store
         self._channels: dict[tuple[str, str], Channel] = {}
+        self._listeners: set[Listener] = set()
         self._behind: dict[Channel, list[asyncio.Future[None]]] = {}  # and who waits for it to catch up
         self._work = asyncio.Event()
 
@@ -36,6 +48,28 @@ class Live:
     def count(self) -> int:
         """How many jobs are watched."""
         return len(self._channels)
+
+    def watches(self, platform: str) -> Callable[[str], bool]:
+        """Whether somebody watches a job of a platform, by its key."""
+        if any(listener.wants(platform) for listener in self._listeners):
+            return lambda _: True
+        return lambda key: (platform, key) in self._channels
+
+    @contextmanager
+    def told(self, listener: Listener) -> Iterator[None]:
+        """Tell somebody of every event for as long as this lasts."""
+        self._listeners.add(listener)
+        self.watched.set()
+        try:
+            yield
+        finally:
+            self._listeners.discard(listener)
+            self._rest()
+
+    def _rest(self) -> None:
+        """Without anybody to tell, the feed need not be read."""
+        if not self._channels and not self._listeners:
+            self.watched.clear()
 
     @asynccontextmanager
     async def watch(self, keys: PlatformKeys, key: str, watcher: Watcher) -> AsyncIterator[Channel]:
@@ -52,8 +86,7 @@ class Live:
             channel.watchers.discard(watcher)
             if not channel.watchers and self._channels.get((keys.platform, key)) is channel:
                 del self._channels[keys.platform, key]
-                if not self._channels:
-                    self.watched.clear()
+                self._rest()
 
     async def catch_up(self, channel: Channel) -> None:
         """Return after a read of the log that began now or later."""
@@ -62,8 +95,11 @@ class Live:
         self._work.set()
         await done
 
-    def hear(self, platform: str, hints: Iterable[Hint]) -> None:
+    def hear(self, platform: str, hints: Sequence[Hint]) -> None:
         """Pass on what the feed says."""
+        for listener in self._listeners:
+            if listener.wants(platform):
+                listener.hear(platform, hints)
         grown = set()
         for hint in hints:
             channel = self._channels.get((platform, hint.key))
@@ -79,6 +115,9 @@ class Live:
 
     def doubt(self, platform: str | None = None) -> None:
         """Words of the feed may have been missed, on one platform or on all: look at the logs."""
+        for listener in self._listeners:
+            if platform is None or listener.wants(platform):
+                listener.doubt()
         for channel in self._channels.values():
             if platform in (None, channel.keys.platform):
                 self._behind.setdefault(channel, [])
@@ -87,6 +126,8 @@ class Live:
     def close(self) -> None:
         """End every stream; the clients come back by themselves, to whoever serves then."""
         self.closing = True
+        for listener in self._listeners:
+            listener.news.set()
         for channel in self._channels.values():
             channel.wake()
 

@@ -11,7 +11,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from streams.errors import BadConfiguration, JobNotFound, NoStore, OtherBody, StoreFull, WrongField
+from streams.errors import (
+    BadConfiguration,
+    Forbidden,
+    JobNotFound,
+    NoStore,
+    OtherBody,
+    ScheduleNotFound,
+    StoreFull,
+    WrongField,
+)
 
 encode = json.Encoder().encode
 
@@ -31,17 +40,27 @@ class Problem(Struct, kw_only=True):
     detail: str
     code: str
     field: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
 
 
 class Refusal(Exception):
     """A request that cannot be served as it is; becomes a problem."""
 
-    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        state: str | UnsetType = UNSET,
+    ) -> None:
+        """`state`: of the job that was to be acted on, where that is why not."""
         super().__init__(detail)
         self.status = status
         self.code = code
         self.detail = detail
         self.headers = headers
+        self.state = state
 
 
 def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -59,9 +78,10 @@ def problem(
     detail: str,
     headers: Mapping[str, str] | None = None,
     field: str | UnsetType = UNSET,
+    state: str | UnsetType = UNSET,
 ) -> Response:
     title = HTTPStatus(status).phrase
-    body = encode(Problem(title=title, status=status, detail=detail, code=code, field=field))
+    body = encode(Problem(title=title, status=status, detail=detail, code=code, field=field, state=state))
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM)
 
 
@@ -72,8 +92,10 @@ def code_of(error: Exception) -> str:
 
 ANSWERS: dict[type[Exception], tuple[int, str]] = {
     WrongField: (422, "WRONG_FIELD"),
+    Forbidden: (403, "PLATFORM_FORBIDDEN"),
     OtherBody: (409, "OTHER_BODY"),
     JobNotFound: (404, "JOB_NOT_FOUND"),
+    ScheduleNotFound: (404, "SCHEDULE_NOT_FOUND"),
     StoreFull: (503, "STORE_FULL"),
     NoStore: (503, "STORE_AWAY"),
     BadConfiguration: (503, "STORE_UNFIT"),  # also when the store began to refuse our credentials
@@ -99,7 +121,7 @@ def answer_to(error: Exception) -> Response:
 
 async def on_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    answer = problem(error.status, error.code, error.detail, error.headers)
+    answer = problem(error.status, error.code, error.detail, error.headers, state=error.state)
     return Interruption(answer) if error.status == 413 else answer
 
 

@@ -1,5 +1,8 @@
 """Submissions: the routes that bring work, each with the body it takes."""
 
+import base64
+import hashlib
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,9 +17,12 @@ from gateway.replies import code_of, reply
 from producers import Producer, Submission, Submitted
 from producers.kinds import KINDS, Name, Text
 from streams.errors import Refused, WrongField
+from streams.keys import join_id
 from streams.options import Options
 
 BULK = 10_000
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_VISIBLE = re.compile(r"[!-~]{1,255}")
 
 
 class ResearchBody(Body, frozen=True):
@@ -52,7 +58,8 @@ class Submissions:
 
     async def research(self, request: Request) -> Response:
         body = await read_body(request, ResearchBody)
-        asked = Submission("research", "research", {"query": body.query}, body.jobId)
+        key = key_of(request, body.jobId, "jobId")
+        asked = Submission("research", "research", {"query": body.query}, key)
         job = await self._submit(asked, {"id": "jobId", "args.query": "query"})
         links = links_of(job.job_id)
         answer = {
@@ -62,14 +69,17 @@ class Submissions:
             "streamUrl": links["stream"],
             "historyUrl": links["history"],
         }
-        return reply(answer, 202, replayed(job))
+        return reply(answer, 202, {"Location": links["self"], **replayed(job, asked)})
 
     async def job(self, request: Request) -> Response:
         body = await read_body(request, JobBody)
-        job = await self._submit(submission(body), {})
+        asked = submission(body, key_of(request, body.id, "id"))
+        job = await self._submit(asked, {})
         links = links_of(job.job_id)
-        answer = {"jobId": job.job_id, "status": status_of(job.state), "links": links}
-        return reply(answer, 202, {"Location": links["self"], **replayed(job)})
+        answer: dict[str, Any] = {"jobId": job.job_id, "status": status_of(job.state), "links": links}
+        if deduplicated(asked, job):
+            answer["deduplicated"] = True
+        return reply(answer, 202, {"Location": links["self"], **replayed(job, asked)})
 
     async def workflow(self, request: Request) -> Response:
         body = await read_body(request, WorkflowBody)
@@ -81,7 +91,8 @@ class Submissions:
         args: dict[str, Any] = {"workflow_id": body.workflow_id, "params": body.params}
         if kind != "scan":
             args = {name: value for name, value in body.params.items() if name != "platform"}
-        asked = Submission(platform, kind, args, body.jobId, Options(priority=body.priority))
+        key = key_of(request, body.jobId, "jobId")
+        asked = Submission(platform, kind, args, key, Options(priority=body.priority))
         job = await self._submit(asked, {"id": "jobId", "platform": "params.platform", "args": "params"})
         data = {
             "job_id": job.job_id,
@@ -89,22 +100,22 @@ class Submissions:
             "platform": platform,
             "status": status_of(job.state),
         }
-        return reply({"success": True, "data": data}, 202, replayed(job))
+        headers = {"Location": links_of(job.job_id)["self"], **replayed(job, asked)}
+        return reply({"success": True, "data": data}, 202, headers)
 
     async def jobs(self, request: Request) -> Response:
         """Many at once: what is valid is accepted, the rest is named."""
+        if IDEMPOTENCY_KEY in request.headers:
+            raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
         body = await read_body(request, BulkBody)
         bodies = [checked(item) for item in body.jobs]
-        asked = [submission(item) for item in bodies if isinstance(item, JobBody)]
-        answers = iter(await self._producer.submit_many(asked))
-        results = [item if isinstance(item, WrongField) else next(answers) for item in bodies]
+        asked = [item if isinstance(item, WrongField) else submission(item, item.id) for item in bodies]
+        valid = [item for item in asked if isinstance(item, Submission)]
+        answers = iter(await self._producer.submit_many(valid))
+        results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
         refused = sum(isinstance(result, Refused) for result in results)
-        answer = {
-            "accepted": len(results) - refused,
-            "refused": refused,
-            "jobs": [line(result) for result in results],
-        }
-        return reply(answer, 202)
+        lines = [line(*each) for each in zip(range(len(results)), asked, results, strict=True)]
+        return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202)
 
     async def _submit(self, asked: Submission, names: Mapping[str, str]) -> Submitted:
         """Submit; a refusal names the field by its name in this route's body."""
@@ -118,8 +129,24 @@ def options_of(body: JobBody) -> Options:
     return Options(**{name: getattr(body, name) for name in Options.__struct_fields__})
 
 
-def submission(body: JobBody) -> Submission:
-    return Submission(body.platform, body.kind, body.args, body.id, options_of(body))
+def submission(body: JobBody, key: str | None) -> Submission:
+    return Submission(body.platform, body.kind, body.args, key, options_of(body))
+
+
+def key_of(request: Request, given: str | None, field: str) -> str | None:
+    """The key of the job to be: the body's, else one made of the header `Idempotency-Key`.
+
+    The header is not kept: the same one always makes the same key, and the job itself is what is remembered.
+    """
+    headers = request.headers.getlist(IDEMPOTENCY_KEY)
+    if not headers:
+        return given
+    if len(headers) > 1 or not _VISIBLE.fullmatch(headers[0]):
+        raise WrongField(IDEMPOTENCY_KEY, "must be one header of 1 to 255 visible ASCII characters")
+    if given is not None:
+        raise WrongField(IDEMPOTENCY_KEY, f"contradicts {field}, which makes a request idempotent too; say one of them")
+    digest = hashlib.blake2b(headers[0].encode(), digest_size=24).digest()
+    return "idem-" + base64.urlsafe_b64encode(digest).decode()
 
 
 def checked(item: Any) -> JobBody | WrongField:
@@ -131,11 +158,15 @@ def checked(item: Any) -> JobBody | WrongField:
         return error
 
 
-def line(result: Submitted | Refused) -> dict[str, Any]:
-    if isinstance(result, Submitted):
-        return {"jobId": result.job_id, "status": status_of(result.state)}
-    error = {"code": code_of(result), "field": getattr(result, "field", None), "detail": str(result)}
-    return {"error": error}
+def line(index: int, asked: Submission | WrongField, result: Submitted | Refused) -> dict[str, Any]:
+    """One job of many: where it is, or where it stood in the request and why it was refused."""
+    if isinstance(result, Refused):
+        field = getattr(result, "field", None)
+        return {"error": {"index": index, "code": code_of(result), "field": field, "detail": str(result)}}
+    told: dict[str, Any] = {"jobId": result.job_id, "status": status_of(result.state)}
+    if isinstance(asked, Submission) and deduplicated(asked, result):
+        told["deduplicated"] = True
+    return told
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
@@ -143,5 +174,12 @@ def renamed(name: str, names: Mapping[str, str]) -> str:
     return names.get(name) or names.get(root, root) + dot + rest
 
 
-def replayed(job: Submitted) -> dict[str, str]:
-    return {"Idempotency-Replayed": "true"} if job.replayed else {}
+def deduplicated(asked: Submission, job: Submitted) -> bool:
+    """Whether the answer is another job, which holds the same `dedupe` key."""
+    return job.replayed and (asked.id is None or job.job_id != join_id(asked.platform, asked.id))
+
+
+def replayed(job: Submitted, asked: Submission | None = None) -> dict[str, str]:
+    """Says that this very request was accepted before; another job's dedupe key is another matter."""
+    again = job.replayed and not (asked and deduplicated(asked, job))
+    return {"Idempotency-Replayed": "true"} if again else {}

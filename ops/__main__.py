@@ -32,6 +32,8 @@ class Command(NamedTuple):
     """The package whose own command line this is."""
     usage: str = ""
     """What a role takes, for its help: the role itself is not imported for that."""
+    module: str = ""
+    """The module in `ops` behind it, when that is not called as the command is."""
     takes_rest: bool = False
     """What we do not know is no error: it is in `options.rest`, for the tool behind the command."""
 
@@ -41,7 +43,14 @@ def argument(*names: str, **settings: Any) -> Argument:
 
 
 JOB = argument("job", metavar="JOB", help="the job id, <platform>.<key>")
+PLATFORM = argument("platform", metavar="PLATFORM", help="which one")
 JSON = argument("--json", action="store_true", help="for machines")
+BY = argument("--by", metavar="NAME", help="who asks (default: you)")
+REASON = argument("--reason", metavar="TEXT", help="why; clients see it")
+FILTER = (
+    argument("--kind", metavar="KIND", help="only those of this kind"),
+    argument("--error", metavar="TYPE", help="only those that ended with this error"),
+)
 DATA = argument(
     "--data",
     metavar="DIR",
@@ -85,6 +94,18 @@ COMMANDS = {
             argument(
                 "--priority", metavar="BAND", default="normal", help="urgent, high, normal or low (default: normal)"
             ),
+            argument("--delay", metavar="SECONDS", type=float, help="start it so much later"),
+            argument("--run-at", metavar="TIME", help="start it then, such as 2027-01-31T09:00:00Z"),
+            argument("--expires-at", metavar="TIME", help="not started by then, it ends failed"),
+            argument("--first", action="store_true", help="put it in front of all that wait"),
+            argument("--attempts", metavar="N", type=int, help="how many attempts may fail"),
+            argument("--timeout", metavar="SECONDS", type=float, help="how long an attempt may take"),
+            argument("--order-key", metavar="KEY", help="jobs of one key run strictly one after the other"),
+            argument("--limit-key", metavar="KEY", help="jobs of one key share the platform's limits per key"),
+            argument("--dedupe", metavar="KEY", help="another job of this key that has not ended is the same job"),
+            argument("--dedupe-mode", metavar="MODE", help="until_done, throttle or debounce (default: until_done)"),
+            argument("--dedupe-ttl", metavar="SECONDS", type=float, help="for throttle: how long the key counts"),
+            argument("--keep", metavar="SECONDS", type=float, help="how long it is kept once it has ended"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
             DATA,
         ),
@@ -93,6 +114,52 @@ COMMANDS = {
     "history": Command("show what happened to a job", (JOB, JSON, DATA)),
     "show": Command("show the record of a job", (JOB, JSON, DATA)),
     "running": Command("list what runs and what waits", (JSON, DATA)),
+    "platforms": Command("list the platforms with their counts", (JSON, DATA)),
+    "workers": Command("list the consumers, and which of them live", (JSON, DATA)),
+    "cancel": Command("end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="act"),
+    "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="act"),
+    "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="act"),
+    "dead": Command(
+        "list failed jobs, newest first",
+        (
+            argument("platform", metavar="PLATFORM", nargs="?", help="of this one only (default: all)"),
+            *FILTER,
+            argument("--limit", metavar="N", type=int, default=100, help="of each platform (default: 100)"),
+            JSON,
+            DATA,
+        ),
+    ),
+    "replay": Command(
+        "give every failed job of a platform another life",
+        (
+            PLATFORM,
+            *FILTER,
+            argument("--limit", metavar="N", type=int, help="at most so many, oldest first (default: all)"),
+            argument("--yes", action="store_true", help="do not ask"),
+            BY,
+            JSON,
+            DATA,
+        ),
+        module="dead",
+    ),
+    "pause": Command("start no more jobs of a platform; what runs goes on", (PLATFORM, BY, JSON, DATA), module="act"),
+    "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="act"),
+    "restart": Command("ask the consumers of a platform to drain and start anew", (PLATFORM, JSON, DATA), module="act"),
+    "schedules": Command(
+        "list what is submitted again and again; or set, pause, resume and remove it",
+        (
+            argument("words", nargs="*", metavar="WORD", help="a platform to list; or what to do, where, and its name"),
+            argument("--cron", metavar="EXPR", help="when: five fields, or six with seconds first"),
+            argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
+            argument("--every", metavar="SECONDS", type=float, help="when: each so many seconds, 1 or more"),
+            argument("--missed", metavar="HOW", default="skip", help="ticks nobody ran at: skip, once or all"),
+            argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
+            JSON,
+            DATA,
+        ),
+        usage="[PLATFORM] [--json] | set PLATFORM NAME KIND [ARGS] (--cron EXPR [--tz ZONE] | --every SECONDS) "
+        "[--missed HOW] [--options JSON] | pause PLATFORM NAME | resume PLATFORM NAME | remove PLATFORM NAME",
+    ),
     "doctor": Command(
         "say whether the store is fit and every job has a way forward",
         (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
@@ -153,7 +220,8 @@ def run_command(options: argparse.Namespace) -> int:
         sys.argv = [f"tailrace {options.command}", *options.rest]
         code = importlib.import_module(f"{role}.__main__").main()
     else:
-        code = importlib.import_module(f"ops.{options.command}").run(options)
+        module = COMMANDS[options.command].module or options.command
+        code = importlib.import_module(f"ops.{module}").run(options)
     return code
 
 

@@ -14,7 +14,7 @@ from ops.finding import Finding, advice, wrong
 from ops.reach import reach
 from ops.storechecks import check_store
 from ops.terminal import console, plain, say
-from ops.ways import check_jobs, check_places, confirm, find_records, read_lease
+from ops.ways import check_flow, check_jobs, check_places, confirm, find_records, read_lease
 from streams.connection import Store
 from streams.errors import WrongField
 from streams.keys import PlatformKeys
@@ -46,12 +46,13 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
         if options.repair:
             troubles = [trouble for trouble in troubles if not await repair(store, platforms, trouble)]
         troubles += await look_at_consumers(store, platforms, counts)
+        findings += await check_flow(store, platforms)
     for platform, states in counts.items():
         if not any(trouble.about == platform and trouble.level == "wrong" for trouble in troubles):
             numbers = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
             findings.append(Finding(platform, f"{numbers}: every job has a way forward"))
     if not counts:
-        findings.append(Finding("jobs", "none is waiting or running"))
+        findings.append(Finding("jobs", "none is waiting, delayed or running"))
     return findings + troubles
 
 

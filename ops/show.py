@@ -14,6 +14,7 @@ from streams.events import iso, progress_of
 from streams.keys import PlatformKeys
 from streams.messages import Record
 from streams.reading import read_args
+from streams.states import State
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,12 +40,24 @@ def lines(name: str, value: Any) -> list[str]:
 async def read(options: argparse.Namespace) -> dict[str, Any]:
     async with reach(options.data) as store:
         record, events = await read_story(store, options.job)
-        args = await read_args(store, PlatformKeys(record.platform), record)
-    return facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
+        keys = PlatformKeys(record.platform)
+        args = await read_args(store, keys, record)
+        due, expires = await store.commands(
+            [("ZSCORE", keys["due"], record.key), ("ZSCORE", keys["alarms"], f"!{record.key}")]
+        )
+    facts = facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
+    if due is not None and record.state is State.DELAYED:
+        facts["runAt"] = iso(int(float(due)))
+    if expires is not None and not record.attempt:
+        facts["expiresAt"] = iso(int(float(expires)))
+    return facts
 
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
     """What is known of a job, in whole words; what is not there is left out."""
+    marks = dict(word.split("=", 1) for word in (record.marks or "").split() if "=" in word)
+    asked = decoded(b"{" + record.cancel.removeprefix(",").encode() + b"}") if record.cancel is not None else None
+    called_off = {name: last.get(name) for name in ("by", "reason") if last.get(name)}
     facts: dict[str, Any] = {
         "jobId": record.id,
         "state": record.state,
@@ -52,7 +65,12 @@ def facts_of(record: Record, args: bytes | None, progress: float | None, last: d
         "platform": record.platform,
         "priority": record.band,
         "attempt": record.attempt or None,
+        "failures": record.failures or None,
         "crashes": record.crashes or None,
+        "orderKey": marks.get("order"),
+        "limitKey": marks.get("limit"),
+        "dedupeKey": record.dedupe,
+        "options": msgspec.Raw(record.options.encode()) if record.options else None,
         "progress": progress,
         "workerId": record.owner,
         "accepted": iso(record.accepted_ms),
@@ -61,5 +79,7 @@ def facts_of(record: Record, args: bytes | None, progress: float | None, last: d
         "args": msgspec.Raw(args) if args else None,
         "result": last.get("result"),
         "error": last.get("error"),
+        "cancelling": asked if record.state is State.RUNNING else None,
+        "cancelled": called_off if record.state is State.CANCELLED else None,
     }
     return {name: value for name, value in facts.items() if value is not None}

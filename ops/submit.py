@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import anyio
+import msgspec
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ops.reach import reach
@@ -15,23 +16,74 @@ from ops.terminal import console, event_line, plain, say
 from producers import Producer, Submission
 from streams.connection import Store
 from streams.errors import WrongField
-from streams.options import Options
+from streams.keys import join_id
+from streams.options import Dedupe, Options
 from streams.settings import StreamsSettings
 from streams.transitions import Transitions
 
 LARGEST_ARGS = 1024 * 1024  # larger data does not go into the store
 
 
+FLAGS = {
+    "delay_seconds": "--delay",
+    "run_at": "--run-at",
+    "expires_at": "--expires-at",
+    "first": "--first",
+    "attempts": "--attempts",
+    "timeout_seconds": "--timeout",
+    "order_key": "--order-key",
+    "limit_key": "--limit-key",
+    "dedupe.key": "--dedupe",
+    "dedupe.mode": "--dedupe-mode",
+    "dedupe.ttl_seconds": "--dedupe-ttl",
+    "keep_seconds": "--keep",
+}
+"""What an option of a job is called here, where that is another word."""
+
+
 def run(options: argparse.Namespace) -> int:
-    return anyio.run(submit, options, read_args(options.args))
+    return anyio.run(submit, options, read_args(options.args), options_of(options))
 
 
-async def submit(options: argparse.Namespace, args: Any) -> int:
-    submission = Submission(options.platform, options.kind, args, options.id, Options(priority=options.priority))
+def options_of(given: argparse.Namespace) -> Options:
+    """What the flags say; a wrong one is named as it was typed."""
+    if given.dedupe is None and (given.dedupe_mode or given.dedupe_ttl is not None):
+        raise WrongField("--dedupe", "is needed: it names the key that --dedupe-mode and --dedupe-ttl are about")
+    try:
+        return Options(
+            priority=given.priority,
+            delay_seconds=given.delay,
+            run_at=given.run_at,
+            expires_at=given.expires_at,
+            first=given.first,
+            attempts=given.attempts,
+            timeout_seconds=given.timeout,
+            order_key=given.order_key,
+            limit_key=given.limit_key,
+            dedupe=None if given.dedupe is None else dedupe_of(given),
+            keep_seconds=given.keep,
+        )
+    except WrongField as error:
+        raise WrongField(FLAGS.get(error.field, error.field), error.reason) from None
+
+
+def dedupe_of(given: argparse.Namespace) -> Dedupe:
+    mode = given.dedupe_mode or "until_done"
+    modes = ("until_done", "throttle", "debounce")
+    if mode not in modes:
+        raise WrongField("--dedupe-mode", f"one of {', '.join(modes)}")
+    return msgspec.convert({"key": given.dedupe, "mode": mode, "ttl_seconds": given.dedupe_ttl}, Dedupe)
+
+
+async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
+    submission = Submission(options.platform, options.kind, args, options.id, asked)
     async with reach(options.data) as store:
         producer = Producer(Transitions(store), StreamsSettings.read().platforms)
-        job_id = (await producer.submit(submission)).job_id
+        accepted = await producer.submit(submission)
+        job_id = accepted.job_id
         print(job_id, flush=True)
+        if accepted.replayed and (options.id is None or job_id != join_id(options.platform, options.id)):
+            say(f"tailrace: that job has the dedupe key {options.dedupe} already")
         if not options.follow:
             return 0
         last = await (watch_bar if console(talk=True).is_terminal else watch_lines)(store, job_id)

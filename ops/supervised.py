@@ -17,6 +17,7 @@ from streams.errors import BadConfiguration
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again
 HURRY_SECONDS = 2.0  # what is left to children after a second Ctrl-C
+RESTART = 75  # the exit code of a child that was asked to leave so that it is started anew
 BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
 
 
@@ -43,6 +44,10 @@ class Supervised:
                     break
                 if code == BAD_CONFIGURATION:
                     raise BadConfiguration(f"{self.name} does not start: {self._last_words()}")
+                if code == RESTART:
+                    say(f"{self.name} (process {process.pid}) was asked to restart; another starts now")
+                    pause = FIRST_PAUSE
+                    continue
                 if time.monotonic() - begun > SETTLED_SECONDS:
                     pause = FIRST_PAUSE
                 log = self._family.log(self.name)

@@ -4,18 +4,21 @@ Everything is read without holding anything up, so a job may change between two 
 counts only if a second look, a moment later, finds the same.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
-from ops.finding import Finding, wrong
+from ops.finding import Finding, advice, wrong
 from streams.connection import Command, Store
 from streams.events import entry_order
 from streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
 from streams.messages import Lease, Record
+from streams.overview import take_overviews
 from streams.reading import pairs, to_lease, to_record
-from streams.states import State
+from streams.states import ENDED, State
 
 PAGE = 500
 SECOND_LOOK_SECONDS = 0.5
@@ -44,6 +47,8 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
     for job, flat in zip(jobs, replies, strict=True):
         try:
             record = to_record(keys, job, flat)
+            if record is None and flat:
+                raise LookupError("only a part of it is left")
         except (LookupError, TypeError, ValueError) as error:
             says = f"its record cannot be read: {error!r}"
             findings.append(wrong(keys.platform, says, f"redis-cli HGETALL '{keys.record(job)}'", job=job))
@@ -58,45 +63,103 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
             ("XRANGE", line, entry, entry),
             ("XPENDING", line, GROUP, entry, entry, 1) if record.band in delivered else ("ECHO", ""),
             ("ZSCORE", keys["front"], record.key),
+            ("ZSCORE", keys["due"], record.key),
             ("HGET", keys["leases"], record.nonce or ""),
         ]
     answers = await store.commands(commands)
-    for record, place in zip(live, range(0, len(answers), 4), strict=True):
-        entry, pending, score, lease = answers[place : place + 4]
-        handed_out = record.band in delivered and entry_order(record.entry) <= delivered[record.band]
-        why = obstacle(
-            record.state,
+    for record, place in zip(live, range(0, len(answers), 5), strict=True):
+        entry, pending, front, due, lease = answers[place : place + 5]
+        where = Where(
             in_line=bool(entry),
-            handed_out=handed_out,
+            handed_out=record.band in delivered and entry_order(record.entry) <= delivered[record.band],
             pending=bool(pending),
-            in_front=score is not None,
+            in_front=front is not None,
+            due=due is not None,
             leased=lease is not None,
         )
+        why = obstacle(record.state, where)
+        if why == HANDED_OUT and where.pending and record.marks:
+            why = await why_parked(store, keys, record)
         if why:
             findings.append(wrong(keys.platform, why, f"python3 -m ops show {record.id}", job=record.key))
     return findings, live
 
 
-def obstacle(
-    state: State, *, in_line: bool, handed_out: bool, pending: bool, in_front: bool, leased: bool
-) -> str | None:
+class Where(Struct, frozen=True):
+    """The places a live job may stand at."""
+
+    in_line: bool
+    handed_out: bool = False
+    pending: bool = False
+    in_front: bool = False
+    due: bool = False
+    leased: bool = False
+
+
+HANDED_OUT = "its entry was handed out, but nobody runs it"
+
+
+def obstacle(state: State, where: Where) -> str | None:
     """Why a job cannot go on by itself, or None."""
-    if state is State.RUNNING and not leased:
+    if state is State.RUNNING and not where.leased:
         return "it runs, but nobody holds its lease: nobody will take it over"
-    if not in_line:
+    if not where.in_line:
         return "its entry is gone from the line"
-    if state is State.WAITING and handed_out and not (in_front and pending):
-        return "its entry was handed out, but nobody runs it"
-    if state is State.RUNNING and handed_out and not pending:
+    if state is State.DELAYED and not where.due:
+        return "it is delayed, but no time is set for it: nobody will wake it"
+    if state is State.WAITING and where.handed_out and not (where.in_front and where.pending):
+        return HANDED_OUT
+    if state is State.DELAYED and where.handed_out and not where.pending:
+        return "its entry is no longer pending: it cannot start when it is due"
+    if state is State.RUNNING and where.handed_out and not where.pending:
         return "its entry is no longer pending: it cannot be taken over"
     return None
+
+
+async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | None:
+    """A job beside the line waits for its order or for its limit key. None: somebody will bring it back."""
+    marks = marks_of((record.marks or "").split(" "))
+    if limit := marks.get("limit"):
+        parked, alarm, count = await store.commands(
+            [
+                ("ZSCORE", keys.parked(limit), record.key),
+                ("ZSCORE", keys["alarms"], f"*{limit}"),
+                ("HGET", keys["limits"], limit),
+            ]
+        )
+        if parked is not None:
+            fine = alarm is not None or count is not None  # whether those counted do run is looked at apart
+            return None if fine else f"it waits for its limit key {limit}, but nobody holds it"
+    if order := marks.get("order"):
+        holder, first = await store.commands([("HGET", keys["orders"], order), ("ZRANGE", keys.order(order), 0, 0)])
+        before = [key.decode(errors="replace") for key in (holder, *first) if key is not None]
+        states = await fields(store, keys, before)
+        if any(live(state) and key != record.key for key, (state, _) in zip(before, states, strict=True)):
+            return None
+        return f"it waits for its turn in the order {order}, but nobody is before it"
+    return HANDED_OUT
+
+
+def live(state: bytes | None) -> bool:
+    return state is not None and state.decode(errors="replace") not in {word.value for word in ENDED}
+
+
+def marks_of(words: Iterable[str]) -> dict[str, str]:
+    """What a record or a lease carries of its job's options."""
+    return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
     """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
     leases, front = await store.commands([("HGETALL", keys["leases"]), ("ZRANGE", keys["front"], 0, PAGE)])
     findings = []
-    held = [to_lease(nonce, text) for nonce, text in pairs(leases).items()]
+    held = []
+    for nonce, text in pairs(leases).items():
+        try:
+            held.append(to_lease(nonce, text))
+        except ValueError:
+            command = f"redis-cli HGET '{keys['leases']}' {nonce}"
+            findings.append(wrong(keys.platform, f"the lease {nonce} cannot be read: it only takes up room", command))
     for lease, (state, nonce) in zip(held, await fields(store, keys, [lease.key for lease in held]), strict=True):
         if state != b"running" or nonce != lease.nonce.encode():
             says, mend = "a lease is held for it, but no attempt runs under it", "python3 -m ops doctor --repair"
@@ -108,7 +171,41 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
             findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
     for band in BANDS:
         findings += await check_entries(store, keys, band)
+    return findings + await check_gates(store, keys, pairs(leases))
+
+
+async def check_gates(store: Store, keys: PlatformKeys, leases: Mapping[str, str]) -> list[Finding]:
+    """Counts of limit keys that no leases stand for, and orders held by jobs that do not run."""
+    counted, orders = map(pairs, await store.commands([("HGETALL", keys["limits"]), ("HGETALL", keys["orders"])]))
+    running = Counter(marks_of(text.split(" ")[9:]).get("limit") for text in leases.values())
+    findings = []
+    for label in sorted({*counted, *(label for label in running if label)}):
+        says = counted.get(label, "0")
+        if says != str(running[label]):
+            mend = f"pause {keys.platform}, then: redis-cli HSET '{keys['limits']}' {label} {running[label]}"
+            findings.append(
+                wrong(keys.platform, f"limit key {label} counts {says} running, but {running[label]} run", mend)
+            )
+    held = list(orders.items())
+    for (label, job), (state, _) in zip(held, await fields(store, keys, [job for _, job in held]), strict=True):
+        if state != b"running":
+            mend = f"redis-cli HDEL '{keys['orders']}' {label}"
+            findings.append(wrong(keys.platform, f"it holds the order {label}, but does not run", mend, job=job))
     return findings
+
+
+async def check_flow(store: Store, platforms: Iterable[str]) -> list[Finding]:
+    """Notes about platforms that start nothing because somebody, or a handler, wanted it so."""
+    notes = []
+    for each in await take_overviews(store, platforms):
+        if each.paused:
+            since = f" since {each.paused_since}" if each.paused_since else ""
+            says = f"is paused by {each.paused_by or 'somebody'}{since}: nothing starts"
+            notes.append(advice(each.platform, says, f"python3 -m ops resume {each.platform}"))
+        if each.held_seconds:
+            says = f"a handler met a rate limit: nothing starts for {each.held_seconds:.1f} s"
+            notes.append(advice(each.platform, says))
+    return notes
 
 
 async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Finding]:
@@ -151,7 +248,7 @@ async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:
     for platform in {finding.about for finding in suspicions}:
         keys = PlatformKeys(platform)
         again.update(await check_places(store, keys))
-        jobs = sorted({finding.job for finding in suspicions if finding.about == platform})
+        jobs = sorted({finding.job for finding in suspicions if finding.about == platform and finding.job})
         for start in range(0, len(jobs), PAGE):
             again.update((await check_jobs(store, keys, jobs[start : start + PAGE]))[0])
     return [finding for finding in suspicions if finding in again]

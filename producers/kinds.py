@@ -24,6 +24,22 @@ class Scan(Struct, frozen=True, forbid_unknown_fields=True):
     params: dict[str, Any] = {}
 
 
+class MakePlan(Struct, frozen=True, forbid_unknown_fields=True):
+    """Make a study plan out of materials, for a goal."""
+
+    userId: Name
+    goal: Text
+    materialIds: Annotated[list[Name], Meta(max_length=1000)] = []
+    planId: Name | None = None  # the plan to fill; else one is named after the job
+
+
+class ProcessMaterial(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read a document, cut it into pieces, and store them with a vector each."""
+
+    materialId: Name
+    document: Name  # a file of the configured folder, or an https address of a configured host
+
+
 class Drill(Struct, frozen=True, forbid_unknown_fields=True):
     """Try a deployment: work, fail, block or die on command."""
 
@@ -37,7 +53,13 @@ class Drill(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(max_length=100_000)] | None = None  # the message of each progress event
 
 
-KINDS: Final[dict[str, type[Struct]]] = {"research": Research, "scan": Scan, "drill": Drill}
+KINDS: Final[dict[str, type[Struct]]] = {
+    "research": Research,
+    "scan": Scan,
+    "make-plan": MakePlan,
+    "process-material": ProcessMaterial,
+    "drill": Drill,
+}
 
 
 def check_args(kind: str, args: Any) -> None:

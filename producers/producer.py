@@ -91,6 +91,8 @@ class Producer:
 
     def _check(self, submission: Submission) -> tuple[Job, str]:
         platform = self._platforms.known(submission.platform)
+        if not submission.options.plain:  # what it says of attempts and times must fit the rest of the rules
+            self._platforms[platform].retrying(submission.options)
         kind = check_word(submission.kind, "kind")
         check_args(kind, submission.args)
         key = new_key() if submission.id is None else check_key(submission.id)

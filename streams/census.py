@@ -47,22 +47,25 @@ def describe(census: Census) -> dict[str, Any]:
 
 
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:
-    """Count and name. What waits is what stands in line and has no lease: right even if a group was rebuilt."""
+    """Count and name. What waits is what stands in line, has no lease and does not rest until a later time.
+
+    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the line.
+    """
     all_keys = [PlatformKeys(platform) for platform in platforms]
     commands: list[Command] = [("TIME",)]
     for keys in all_keys:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]
-        commands.append(("HGETALL", keys["leases"]))
+        commands += [("ZCARD", keys["due"]), ("HGETALL", keys["leases"])]
     clock, *replies = await store.commands(commands)
     now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
     waiting: dict[str, int] = {}
     wanted: list[tuple[PlatformKeys, str, int]] = []
-    width = len(BANDS) + 1
+    width = len(BANDS) + 2
     for index, keys in enumerate(all_keys):
-        *lengths, flat = replies[index * width : (index + 1) * width]
+        *lengths, resting, flat = replies[index * width : (index + 1) * width]
         leases = to_leases(flat)
         wanted += [(keys, lease.key, -2) for lease in leases]
-        if (count := sum(lengths) - len(leases)) > 0:
+        if (count := sum(lengths) - resting - len(leases)) > 0:
             waiting[keys.platform] = count
     # A job may have ended since its lease was seen.
     found = [job for job in await read_jobs(store, wanted) if job and job[0].state is State.RUNNING]

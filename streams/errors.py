@@ -8,8 +8,10 @@
     │   └── StoreFull          the store refuses new work until memory is freed
     ├── Refused                a job that cannot be accepted as it was asked for
     │   ├── WrongField         a value is wrong: `field` names it
+    │   ├── Forbidden          whoever asks may not use this platform
     │   └── OtherBody          the same job id was already accepted with another body
     ├── JobNotFound            no job of that id is kept
+    ├── ScheduleNotFound       no schedule of that name is kept
     ├── Cancelled              somebody asked the job to stop while it ran
     └── Lost                   the fence refused a write: a newer attempt owns the job, or it has ended
 
@@ -54,12 +56,25 @@ class WrongField(Refused):
         self.reason = reason
 
 
+class Forbidden(Refused):
+    """The platform is not for whoever asks."""
+
+
 class OtherBody(Refused):
     """The id is taken by a job with another kind, other args or other options."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} was already accepted with another body; choose another id")
         self.job_id = job_id
+
+
+class ScheduleNotFound(TailraceError):
+    """No schedule of this name is kept on this platform."""
+
+    def __init__(self, platform: str, name: str) -> None:
+        super().__init__(f"platform {platform} has no schedule {name}")
+        self.platform = platform
+        self.name = name
 
 
 class JobNotFound(TailraceError):

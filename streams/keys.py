@@ -73,12 +73,30 @@ class PlatformKeys:
     def args(self, key: str) -> str:
         return self._args + key
 
+    def order(self, label: str) -> str:
+        """The jobs of an order key that have not ended, first to last."""
+        return f"{self.prefix}order:{label}"
+
+    def parked(self, label: str) -> str:
+        """The jobs that wait until their limit key allows another."""
+        return f"{self.prefix}parked:{label}"
+
     def of_job(self, name: str, key: str) -> str:
         """The key called `name` in a transition's header, for one job."""
         return f"{self.prefix}{JOB_KEYS[name]}:{key}"
 
     def id(self, key: str) -> str:
         return join_id(self.platform, key)
+
+
+def ticket_key(digest: str) -> str:
+    """A one-use ticket, by its hash; it belongs to no platform."""
+    return f"{NAMESPACE}:ticket:{digest}"
+
+
+def session_key(digest: str) -> str:
+    """Somebody who signed in on the page, by the hash of what their browser was given."""
+    return f"{NAMESPACE}:session:{digest}"
 
 
 def join_id(platform: str, key: str) -> str:

@@ -85,6 +85,7 @@ class Record(Struct, frozen=True):
     owner: str | None = None
     failures: int = 0
     crashes: int = 0
+    earlier: int = 0  # attempts of the lives before it was last reopened
     started: str | None = None  # the id of the event `started` of the last attempt
     ended_ms: int | None = None
     accepted: str | None = None  # the first entry of a job that has another by now

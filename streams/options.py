@@ -1,7 +1,7 @@
 """What a submission may ask for beyond its platform's policy: when, how often, in which order, for how long."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +10,7 @@ from streams.errors import WrongField
 from streams.keys import BANDS, check_label
 
 Backoff = Literal["exponential", "fixed"]
+Mode = Literal["until_done", "throttle", "debounce"]
 
 LONGEST_SECONDS = 10 * 366 * 86_400.0
 MOST_ATTEMPTS = 1000
@@ -19,8 +20,8 @@ class Dedupe(Struct, frozen=True, forbid_unknown_fields=True):
     """Another submission under the same key is the same job, for as long as the mode says."""
 
     key: str
-    mode: Literal["until_done", "throttle", "debounce"] = "until_done"
-    ttl_seconds: float | None = None
+    mode: Mode = "until_done"
+    ttl_seconds: float | None = None  # for throttle
 
 
 class Retrying(Struct, frozen=True, omit_defaults=True):
@@ -69,6 +70,8 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
 
     def _check_dedupe(self, dedupe: Dedupe) -> None:
         check_label(dedupe.key, "dedupe.key")
+        if dedupe.mode not in get_args(Mode):
+            raise WrongField("dedupe.mode", f"one of {', '.join(get_args(Mode))}")
         if dedupe.mode == "throttle" and dedupe.ttl_seconds is None:
             raise WrongField("dedupe.ttl_seconds", "is needed to throttle")
         if dedupe.mode != "throttle" and dedupe.ttl_seconds is not None:
@@ -95,7 +98,7 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         words["first"] = 1 if self.first else None
         words["order"] = self.order_key
         words["limit"] = self.limit_key
-        words["keep"] = None if self.keep_seconds is None else f"{self.keep_seconds:g}"
+        words["keep"] = None if self.keep_seconds is None else plain_number(self.keep_seconds)
         if self.dedupe:
             words["dedupe"] = self.dedupe.key
             words["mode"] = self.dedupe.mode
@@ -112,6 +115,8 @@ def check_retrying(said: Retrying) -> None:
     """Refuse what cannot be, or contradicts itself."""
     if said.attempts is not None and not 1 <= said.attempts <= MOST_ATTEMPTS:
         raise WrongField("attempts", f"must be from 1 to {MOST_ATTEMPTS}")
+    if said.backoff is not None and said.backoff not in get_args(Backoff):
+        raise WrongField("backoff", f"one of {', '.join(get_args(Backoff))}")
     for name in ("backoff_seconds", "backoff_cap_seconds", "lifetime_seconds", "timeout_seconds"):
         seconds(getattr(said, name), name)
     if said.jitter is not None and not 0 <= said.jitter <= 1:
@@ -125,6 +130,11 @@ def check_retrying(said: Retrying) -> None:
 def seconds(value: float | None, field: str) -> None:
     if value is not None and not 0 <= value <= LONGEST_SECONDS:
         raise WrongField(field, "must be a number of seconds, 0 or more, and at most ten years")
+
+
+def plain_number(value: float) -> str:
+    """Whole milliseconds and no exponent, as short as can be."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def at_ms(text: str | None, field: str) -> int | None:

@@ -57,6 +57,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
         for field, least in LEAST.items():
             if not least <= getattr(self, field) <= MOST:
                 raise WrongField(field, f"must be from {least} to {MOST}")
+        if self.share == 1:
+            raise WrongField("share", "must be 0, or at least 2: else every start would be for a lower band")
         check_retrying(Retrying(**{name: getattr(self, name) for name in Retrying.__struct_fields__}))
         for field in ("rate_seconds", "key_rate_seconds"):
             if not 0.001 <= getattr(self, field) <= LONGEST_SECONDS:

@@ -1,6 +1,6 @@
 """Raw replies into structs, and the reads that change nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ from streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
 
-NUMBERS = frozenset({"seq", "attempt", "failures", "crashes", "ended_ms", "first_ms"})
+NUMBERS = frozenset({"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms"})
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:
@@ -79,13 +79,16 @@ def to_look(answer: Sequence[Sequence[bytes]]) -> Look:
     return Look(pairs(beats), to_leases(leases))
 
 
-def to_hints(platform: str, entries: Iterable[Sequence[Any]]) -> list[Hint]:
-    """The events of some feed entries: each entry holds `key seq` and the event as it is kept, in turn."""
+def to_hints(
+    platform: str, entries: Iterable[Sequence[Any]], wanted: Callable[[str], bool] = lambda _: True
+) -> list[Hint]:
+    """The events of wanted jobs in some feed entries: each holds `key seq` and the event as it is kept, in turn."""
     hints = []
     for _, fields in entries:
         for name, event in zip(fields[::2], fields[1::2], strict=True):
             key, _, seq = name.decode(errors="replace").partition(" ")
-            if seq.isascii() and seq.isdigit() and len(seq) < 16:  # whatever somebody may have written there
+            # The number may be whatever somebody wrote there.
+            if wanted(key) and seq.isascii() and seq.isdigit() and len(seq) < 16:
                 hints.append(Hint(key, int(seq), expand(join_id(platform, key), event) if event else None))
     return hints
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 from msgspec import Struct
 
-from streams.errors import BadConfiguration
+from streams.errors import BadConfiguration, WrongField
 from streams.policies import Platforms
+from streams.schedules import Schedule
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 
@@ -68,14 +70,18 @@ class StreamsSettings(Struct, frozen=True):
 
     url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: nobody said
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
+    schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self:
         env = environment or Environment()
         platforms = Platforms().declare(env.words("TAILRACE_PLATFORMS"))
+        schedules: tuple[Schedule, ...] = ()
         if path := env.text("TAILRACE_CONFIG"):
-            platforms = platforms.configure(_config(path).get("platforms", {}))
-        return cls(url=_url(env), platforms=platforms)
+            config = _config(path)
+            platforms = platforms.configure(config.get("platforms", {}))
+            schedules = _schedules(config.get("schedules", {}), platforms)
+        return cls(url=_url(env), platforms=platforms, schedules=schedules)
 
 
 def _url(env: Environment) -> str | None:
@@ -100,3 +106,18 @@ def _config(path: str) -> dict[str, Any]:
         raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None
+
+
+def _schedules(table: Any, platforms: Platforms) -> tuple[Schedule, ...]:
+    """The `[schedules.NAME]` tables of a configuration file."""
+    if not isinstance(table, dict):
+        raise BadConfiguration("schedules in the configuration file: write each as a table [schedules.NAME]")
+    found = []
+    for name, fields in table.items():
+        try:
+            schedule = msgspec.convert({**fields, "name": name}, Schedule)
+            platforms.known(schedule.platform)
+        except (msgspec.ValidationError, WrongField, TypeError) as error:
+            raise BadConfiguration(f"schedule {name} in the configuration file: {error}") from None
+        found.append(schedule)
+    return tuple(found)

@@ -55,6 +55,8 @@ class Change(NamedTuple):
 CHANGES: Final = (
     Change("submit", None, State.WAITING, Status.QUEUED),
     Change("submit", None, State.DELAYED, Status.DELAYED),
+    Change("tick", None, State.WAITING, Status.QUEUED),
+    Change("tick", None, State.DELAYED, Status.DELAYED),
     Change("wake", State.DELAYED, State.WAITING, None),
     Change("wake", State.WAITING, State.FAILED, Status.FAILED),
     Change("wake", State.DELAYED, State.FAILED, Status.FAILED),

@@ -15,13 +15,18 @@ from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Lease, Look, Pulse
 from streams.policies import Policy
 from streams.reading import to_claims, to_look, to_pulse
+from streams.schedules import Agenda, Move, to_agenda
 
 FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds of the server's time
+TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
+DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
 SETTLING = ("report", "complete", "fail", "delay", "release", "claim")
 TENDING = ("beat", "observe", "wake", "forget", "reclaim", "bury", "release", "fail")
-ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart")
+ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
+TICKING = ("tick", "agenda")
+BRINGING = (("submit",), ("schedule",), TICKING)  # what brings new work: refused when memory is full
 
 
 class Operation(NamedTuple):
@@ -47,7 +52,7 @@ class BrokenOperation(TailraceError):
 
 @cache
 def script(*names: str) -> Script:
-    return build(names, brings_work=names == ("submit",))
+    return build(names, brings_work=names in BRINGING)
 
 
 class Transitions:
@@ -126,6 +131,35 @@ class Transitions:
     async def restart(self, platform: PlatformKeys) -> int:
         return int(checked((await self.run(ACTING, [(platform, [Operation("restart", (), ())])]))[0]))
 
+    async def schedule(
+        self,
+        platform: PlatformKeys,
+        name: str,
+        before: str,
+        definition: bytes,
+        next_ms: int | None,
+        *,
+        keep: bool = False,
+    ) -> str:
+        """`before` is the mark of the definition that was read; `changed` says that it is not there any more."""
+        operation = Operation("schedule", (), (name, before, definition, shown(next_ms), int(keep)))
+        return await self._word(("schedule",), platform, operation)
+
+    async def unschedule(self, platform: PlatformKeys, name: str, before: str = "", definition: bytes = b"") -> str:
+        """Remove a schedule; or, with a definition that stays, pause it."""
+        return await self._word(ACTING, platform, Operation("unschedule", (), (name, before, definition)))
+
+    async def agenda(self, platforms: Sequence[PlatformKeys]) -> list[Agenda | BrokenOperation]:
+        """See which schedules are due on platforms, in one call; a platform whose keys were spoilt hides no other."""
+        look = Operation("agenda", (), (TICKS, DEFINITION_BYTES))
+        answers = await self.run(TICKING, [(keys, [look]) for keys in platforms])
+        return [error if (error := broken(answer)) else to_agenda(answer) for answer in answers]
+
+    async def tick(self, platform: PlatformKeys, moves: Sequence[Operation]) -> list[list[str] | BrokenOperation]:
+        """Move schedules of one platform to their next ticks, each by an operation that `tick` makes."""
+        answers = await self.run(TICKING, [(platform, moves)])
+        return [broken(answer) or [word.decode(errors="replace") for word in answer] for answer in answers]
+
     async def beat(self, held: Sequence[tuple[PlatformKeys, Sequence[str]]], owner: str) -> list[Pulse]:
         """Beat on platforms, in one call."""
         sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces)))]) for keys, nonces in held]
@@ -138,14 +172,14 @@ class Transitions:
 
     async def forget(self, platform: PlatformKeys, policy: Policy, most: int = FORGET_BATCH) -> int:
         """Remove ended jobs that need not be kept any longer; how many, at most `most`."""
-        kept = (
-            round(policy.keep_completed_seconds * 1000),
-            policy.keep_completed,
-            round(policy.keep_failed_seconds * 1000),
-            policy.keep_failed,
-        )
-        operation = Operation("forget", (), (*kept, most))
-        return int(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
+        return (await self.forget_all([(platform, policy)], most))[0]
+
+    async def forget_all(
+        self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH
+    ) -> list[int]:
+        """The same on platforms, in one call."""
+        answers = await self.run(TENDING, [(keys, [forget(policy, most)]) for keys, policy in platforms])
+        return [int(checked(answer)) for answer in answers]
 
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[Look]:
         """See who beats and who runs what on platforms, in one call."""
@@ -175,6 +209,17 @@ def submit(platform: PlatformKeys, job: Job, fingerprint: str) -> Operation:
     options = job.options
     args = (job.key, options.priority, job.kind, job.args, fingerprint, ARGS_ROOM, options.extras())
     return Operation("submit", keys, args)
+
+
+def tick(platform: PlatformKeys, name: str, before: str, move: Move, job: Job, fingerprint: str) -> Operation:
+    """Bring the job of a tick in line, unless the tick was missed, and move its schedule on."""
+    accepting = submit(platform, job, fingerprint)
+    place = (name, before, move.tick_ms, shown(move.next_ms), int(move.fires_ms is None))
+    return Operation("tick", accepting.keys, (*place, *accepting.args))
+
+
+def shown(ms: int | None) -> int | str:
+    return "" if ms is None else ms
 
 
 def claim(owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]) -> Operation:
@@ -218,11 +263,22 @@ def release(platform: PlatformKeys, key: str, nonce: str, max_starts: int) -> Op
     return Operation("release", (platform.record(key), platform.log(key)), (key, nonce, max_starts))
 
 
+def forget(policy: Policy, most: int) -> Operation:
+    times = (round(policy.keep_completed_seconds * 1000), round(policy.keep_failed_seconds * 1000))
+    return Operation("forget", (), (times[0], policy.keep_completed, times[1], policy.keep_failed, most))
+
+
 def checked(answer: Any) -> Any:
     """The answer itself, or an error when its operation broke."""
-    if isinstance(answer, list) and answer and answer[0] == b"error":
-        raise BrokenOperation(answer[1].decode(errors="replace"))
+    if error := broken(answer):
+        raise error
     return answer
+
+
+def broken(answer: Any) -> BrokenOperation | None:
+    if isinstance(answer, list) and answer and answer[0] == b"error":
+        return BrokenOperation(answer[1].decode(errors="replace"))
+    return None
 
 
 def word(answer: Any) -> str:

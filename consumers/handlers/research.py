@@ -5,9 +5,9 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from consumers.attempt import Attempt
+from consumers.handlers.model import ask_model
 from consumers.registry import Handlers
 from producers.kinds import Research
 
@@ -34,14 +34,3 @@ async def work_on(task: str, query: str, notes: list[str]) -> str:
         return f"{task}: {query}"
     prompt = f"Question: {query}\nNotes so far: {notes}\nNow {task}. Answer in two sentences."
     return await anyio.to_thread.run_sync(ask_model, url, prompt)
-
-
-def ask_model(url: str, prompt: str) -> str:
-    """One chat completion of a server that speaks the common /v1/chat/completions form."""
-    from urllib.request import Request, urlopen
-
-    body = msgspec.json.encode({"messages": [{"role": "user", "content": prompt}]})
-    request = Request(f"{url.rstrip('/')}/v1/chat/completions", body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as reply:
-        answer = msgspec.json.decode(reply.read(1_000_000))
-    return str(answer["choices"][0]["message"]["content"])

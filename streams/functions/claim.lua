@@ -17,7 +17,7 @@
 --       deadline_ms   its silence after which the lease counts as lost
 --       overall       how many may run at a time on this platform, 0: any number
 --       max_crashes   lost attempts that end a job: one loss before that it runs apart from others like it
---       share         every so many-th start is for a lower band, 0: never
+--       share         while several bands stand in line, every so many-th start is for a lower one, 0: never
 --       rate          how many may start within rate_ms, 0: any number
 --       rate_ms       the length of that window
 --       key_overall   how many of one limit key may run at a time, 0: any number
@@ -94,17 +94,18 @@ local function may_start(times, most, length_ms, more)
     return false, now_ms + length_ms
   end
   local oldest = call('LINDEX', times, -nth)
-  if not oldest or now_ms - oldest >= tonumber(length_ms) then
+  if not oldest or math.abs(now_ms - oldest) >= tonumber(length_ms) then -- a clock set back must not close it for long
     return true
   end
   return false, oldest + length_ms
 end
 
-local function note_starts(times, most, count)
+local function note_starts(times, most, length_ms, count)
   for _ = 1, count do
     call('RPUSH', times, now_ms)
   end
   call('LTRIM', times, -most, -1)
+  call('PEXPIRE', times, length_ms)
 end
 
 local rated = tonumber(rate) > 0
@@ -129,12 +130,15 @@ local function park(band, entry, label, key)
   end
 end
 
+local alarmed -- whether a time was set at which parked jobs may go on
+
 -- The gates of a job: its order, and what its limit key allows. Answers false when it was parked.
 local function admitted(band, entry, key, marks)
   local order, limit = mark(marks, 'order'), mark(marks, 'limit')
   if order then
     local head = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1]
-    if call('HGET', orders, order) or (head and head ~= key) then
+    local running = call('HGET', orders, order)
+    if (head and head ~= key) or (running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running') then
       park(band, entry)
       return false
     end
@@ -150,12 +154,16 @@ local function admitted(band, entry, key, marks)
       if not fine then
         park(band, entry, limit, key)
         call('ZADD', alarms, at, '*' .. limit)
+        alarmed = true
         return false
       end
-      note_starts(times, key_rate, 1)
-      call('PEXPIRE', times, key_rate_ms)
+      note_starts(times, key_rate, key_rate_ms, 1)
     end
-    call('HINCRBY', limits, limit, 1)
+    local running = call('HINCRBY', limits, limit, 1)
+    local places = tonumber(key_overall) > 0 and tonumber(key_overall) - running or 100
+    if places > 0 and tonumber(key_rate) == 0 then -- the limit may have been raised since they were parked
+      unpark(limit, places)
+    end
   end
   if order then
     call('HSET', orders, order, key)
@@ -171,8 +179,8 @@ local function open(band, entry, fields, apart)
     add(settled, band, entry)
     return
   end
-  if job[1] ~= 'waiting' or job[2] ~= entry then -- it rests, or was delivered again after the group was rebuilt
-    if job[1] == 'delayed' and job[2] == entry then
+  if job[1] ~= 'waiting' or job[2] ~= entry then -- it rests, or came to run from the front, before its turn in the line
+    if job[2] == entry then
       park(band, entry)
     end
     return
@@ -209,17 +217,27 @@ local function runs_one_apart()
   return apart
 end
 
-local more = wake_due() >= 100 -- and there may be more of it
+local woken, expiring = wake_due()
+local more = woken >= 100 -- and there may be more of it
+if expiring then -- among those in line may be some that must not start any more
+  room = 0
+end
+local passed = false -- whether a job was left to another owner
 
 if room > 0 then
-  for _, key in ipairs(call('ZRANGE', front, 0, room + 99)) do
+  local first = call('ZRANGE', front, 0, room + 99)
+  local left = #first
+  for _, key in ipairs(first) do
     if taken >= room then
       break
     end
     local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'crashes', 'state')
     local band = job[1] or 'normal'
     local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
-    if not suspect or not runs_one_apart() then
+    if suspect and runs_one_apart() then
+      passed = true
+    else
+      left = left - 1
       call('ZREM', front, key)
       -- protected: without its group the entry is found in the line itself, below
       local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[band], GROUP, owner, 0, job[2])[1]
@@ -230,6 +248,7 @@ if room > 0 then
       end
     end
   end
+  more = more or (taken < room and #first == room + 100 and left < #first) -- many were parked: behind them are others
 end
 
 local READ_AT_MOST = 512 -- entries that turn out not to be for us now, in one call
@@ -261,23 +280,34 @@ if taken < room then
       lines[#lines + 1] = band
     end
   end
-  if #lines > 1 and tonumber(share) > 0 and taken < room then -- the lower bands take turns at one start in so many
-    local turn = call('HINCRBY', control, 'turn', room - taken)
-    if math.floor(turn / share) > math.floor((turn - room + taken) / share) then
-      take_from(lines[2 + math.floor(turn / share) % (#lines - 1)], 1)
+  -- While several bands stand in line their starts are counted: each `share`-th is for a lower band, which take turns.
+  local shared, before = #lines > 1 and tonumber(share) > 0, taken
+  if shared then
+    local turn = call('HGET', control, 'turn') or 0
+    for number = math.floor(turn / share) + 1, math.floor((turn + room - taken) / share) do
+      local goal = taken + 1
+      for i = 0, #lines - 2 do -- the one whose turn it is, or else the next that has something
+        if taken < goal then
+          take_from(lines[2 + (number + i) % (#lines - 1)], 1)
+        end
+      end
     end
   end
   for _, band in ipairs(lines) do
     take_from(band, room)
   end
+  if shared and taken > before then
+    call('HINCRBY', control, 'turn', taken - before)
+  end
 end
 
 if rated and taken > 0 then
-  note_starts(starts, rate, taken)
+  note_starts(starts, rate, rate_ms, taken)
 end
 
 -- A slot this caller leaves free is for whoever waits, unless the line is empty or nobody is ever kept waiting.
-freed = (tonumber(overall) > 0 and taken == #wanted) and math.max(0, freed - taken) or 0
+freed = (tonumber(overall) > 0 and (taken == #wanted or passed)) and math.max(0, freed - taken) or 0
+rung = rung or (alarmed and taken == #wanted) -- it will not be here at that time: let others know of it
 if taken < #wanted then
   local last = call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
   answer[1] = last and last[1] or '0-0'

@@ -124,11 +124,11 @@ end
 local function let_go(key, job, over)
   if #job.marks > 0 then
     local limit, order = mark(job.marks, 'limit'), mark(job.marks, 'order')
-    if limit and job.started then -- it ran, and held one of the key's places
-      if call('HINCRBY', limits, limit, -1) <= 0 then
+    if limit then
+      if job.started and call('HINCRBY', limits, limit, -1) <= 0 then -- it ran, and held one of the key's places
         call('HDEL', limits, limit)
       end
-      unpark(limit, 1)
+      unpark(limit, 1) -- also when it did not run: it may have been called to a free place before it ended
     end
     if order then
       if call('HGET', orders, order) == key then
@@ -139,7 +139,7 @@ local function let_go(key, job, over)
         call('ZREM', line, key)
       end
       local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
-      if head[1] and head[1] ~= key then
+      if head[1] and head[1] ~= key and call('HGET', prefix .. 'job:' .. head[1], 'state') == 'waiting' then
         call('ZADD', front, head[2], head[1]) -- if it was not handed out yet, it comes by itself
         rung = true
       end
@@ -149,14 +149,15 @@ end
 
 -- The one end of a job: state, event, entry, lease and retention in one fact.
 local function finish(record, key, job, state, event)
-  emit(key, job, event)
+  local seq = emit(key, job, event)
+  call('HSET', record, 'state', state, 'ended_ms', now_ms)
   if state ~= 'completed' then -- somebody may want to try it again: its args would go with its entry
+    call('HSET', record, 'seq', seq)
     local found = call('XRANGE', jobs[job.band], job.entry, job.entry)[1]
     if found and found[2][4] then
       call('SET', prefix .. 'args:' .. key, found[2][4])
     end
   end
-  call('HSET', record, 'state', state, 'ended_ms', now_ms)
   add(settled, job.band, job.entry)
   local keep
   if #job.marks > 0 then
@@ -195,9 +196,15 @@ local function hold_entry(job)
   end
 end
 
+-- Whether a job was started as often as it may be; one that was reopened counts from there on.
+local function worn_out(record, job, max_starts)
+  max_starts = tonumber(max_starts)
+  return tonumber(job.attempt) >= max_starts and job.attempt - (call('HGET', record, 'earlier') or 0) >= max_starts
+end
+
 -- A job that was started too often never comes back: it would circle for ever.
 local function circles(record, key, job, max_starts)
-  if tonumber(job.attempt) >= tonumber(max_starts) then
+  if worn_out(record, job, max_starts) then
     finish(record, key, job, 'failed', body(job.attempt, 'failed', job.owner, ',"reason":"starts","error":{"type":' ..
       '"TooManyStarts","message":"it was started ' .. job.attempt .. ' times and never ended"}'))
     return 'failed'
@@ -242,7 +249,8 @@ local function leave(key, job)
   end
 end
 
--- What is due comes in line, what has expired ends, and who waits for a label gets another look. Bounded.
+-- What is due comes in line, what has expired ends, and who waits for a label gets another look. Bounded: answers how
+-- many there were, and whether others may have expired as well.
 local function wake_due()
   local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
   for _, key in ipairs(woken) do
@@ -253,7 +261,7 @@ local function wake_due()
       call('HSET', record, 'state', 'waiting')
       local order = mark(job.marks, 'order')
       if order then -- others may have passed it
-        call('ZADD', prefix .. 'order:' .. order, acceptance(job.entry), key)
+        call('ZADD', prefix .. 'order:' .. order, 'NX', acceptance(job.entry), key)
       end
       call('ZADD', front, acceptance(job.entry), key)
       rung = true
@@ -265,6 +273,9 @@ local function wake_due()
     local kind, name = match(alarm, '^(.)(.*)$')
     if kind == '*' then
       unpark(name, 100)
+      if call('EXISTS', prefix .. 'parked:' .. name) == 1 then -- the next hundred; who may not go on sets a later time
+        call('ZADD', alarms, now_ms, alarm)
+      end
     else
       local record = prefix .. 'job:' .. name
       local fine, state, job = pcall(standing, record)
@@ -275,5 +286,5 @@ local function wake_due()
       end
     end
   end
-  return #woken + #rung_alarms
+  return #woken + #rung_alarms, #rung_alarms == 100
 end

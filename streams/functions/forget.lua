@@ -3,6 +3,8 @@
 --       ended_failed     zset    failed jobs by time
 --       ended_cancelled  zset    cancelled jobs by time
 --       ended_kept       zset    jobs with a time of their own, by when it is over
+--       alarms           zset    when they would have expired
+--       events           stream  the live feed: what is older than a minute is of no use to anybody
 -- ARGV  completed_ms     how long a completed job is kept
 --       completed_count  how many completed jobs are kept, 0: any number; never one that ended less than a minute ago
 --       failed_ms        how long a failed or cancelled job is kept
@@ -11,6 +13,7 @@
 -- Returns  how many were removed
 local removed = 0
 local young_ms = now_ms - 60000
+local LOOKED_AT = 1000 -- jobs with a time of their own, before others that are to go
 
 local function remove(key)
   local record = prefix .. 'job:' .. key
@@ -27,6 +30,8 @@ end
 local function over(ended_ms, age_ms, count, kept)
   return ended_ms <= now_ms - age_ms or (tonumber(count) > 0 and kept > tonumber(count) and ended_ms <= young_ms)
 end
+
+redis.pcall('XTRIM', events, 'MINID', young_ms)
 
 local kept = call('LLEN', ended_completed)
 while removed < tonumber(most) do
@@ -45,15 +50,19 @@ end
 
 for _, ended in ipairs({ ended_failed, ended_cancelled }) do
   kept = call('ZCARD', ended)
-  while removed < tonumber(most) do
-    local first = call('ZRANGE', ended, 0, 0, 'WITHSCORES')
+  local place = 0 -- of the oldest that has no time of its own
+  while removed < tonumber(most) and place < LOOKED_AT do
+    local first = call('ZRANGE', ended, place, place, 'WITHSCORES')
     if not first[1] or not over(tonumber(first[2]), failed_ms, failed_count, kept) then
       break
     end
-    call('ZREM', ended, first[1])
-    call('ZREM', ended_kept, first[1])
-    remove(first[1])
-    kept = kept - 1
+    if call('ZSCORE', ended_kept, first[1]) then
+      place = place + 1
+    else
+      call('ZREM', ended, first[1])
+      remove(first[1])
+      kept = kept - 1
+    end
   end
 end
 

@@ -21,18 +21,24 @@ end
 if state ~= 'failed' and state ~= 'cancelled' then
   return state
 end
-local last = match(call('LINDEX', log, -1) or '', '^(%d+)%-') -- an ended record does not count its events
-local seq = emit(key, { seq = last or job.seq }, body(job.attempt, 'reopened', nil, more))
+local seq = emit(key, job, body(job.attempt, 'reopened', nil, more))
 local accepted = call('HGET', record, 'accepted') or job.entry
 local entry = call('XADD', jobs[job.band], '*', 'id', key)
 call('HSET', record, 'state', 'waiting', 'seq', seq, 'entry', entry, 'accepted', accepted, 'nonce', '')
-call('HDEL', record, 'ended_ms', 'failures', 'crashes', 'cancel', 'first_ms', 'owner')
+if job.attempt then
+  call('HSET', record, 'earlier', job.attempt) -- attempts of the lives before
+end
+call('HDEL', record, 'ended_ms', 'failures', 'crashes', 'cancel', 'first_ms', 'started', 'owner')
 call('ZREM', ended_failed, key)
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)
 local order = mark(job.marks, 'order')
 if order then
   call('ZADD', prefix .. 'order:' .. order, acceptance(entry), key)
+end
+local dedupe = mark(job.marks, 'dedupe')
+if dedupe then
+  call('SET', prefix .. 'dedupe:' .. dedupe, key, 'NX') -- unless another has taken it since
 end
 rung = true
 return 'ok'

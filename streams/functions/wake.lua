@@ -6,4 +6,4 @@
 --       events        stream  the live feed
 --       bell          stream  rung when something came in line
 -- Returns  how many there were
-return wake_due()
+return (wake_due())

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from consumers import Attempt, Handlers
+from consumers import Attempt, Handlers, SyncAttempt
 from consumers.handlers import BUILT_IN
+from consumers.middleware import CallNext
 from consumers.registry import load_handlers
 from producers.kinds import KINDS
 from streams.errors import BadConfiguration, WrongField
@@ -46,11 +47,60 @@ def test_two_handlers_for_one_kind_are_refused() -> None:
         async def second(attempt: Attempt[Any]) -> None: ...
 
 
-def test_a_plain_function_is_refused() -> None:
-    with pytest.raises(BadConfiguration, match="async"):
+def test_a_plain_function_without_a_place_to_run_is_refused() -> None:
+    with pytest.raises(BadConfiguration, match=r"async.*plain.*run_in"):
 
         @Handlers()("kind")
         def plain(attempt: Attempt[Any]) -> Any: ...
+
+
+@pytest.mark.parametrize("place", ["thread", "process"])
+def test_an_async_function_runs_in_the_loop_only(place: Any) -> None:
+    with pytest.raises(BadConfiguration, match=r"coroutine.*leave out run_in"):
+
+        @Handlers()("kind", run_in=place)
+        async def coroutine(attempt: SyncAttempt[Any]) -> None: ...
+
+
+def test_a_function_that_another_process_could_not_find_is_refused() -> None:
+    with pytest.raises(BadConfiguration, match=r"top of its module.*inner"):
+
+        @Handlers()("kind", run_in="process")
+        def inner(attempt: SyncAttempt[Any]) -> None: ...
+
+
+def test_an_unknown_place_to_run_is_refused() -> None:
+    with pytest.raises(BadConfiguration, match="loop, thread or process"):
+        Handlers()("kind", run_in="cloud")(print)  # type: ignore[call-overload]
+
+
+def test_args_of_a_plain_function_are_decoded_by_its_annotation() -> None:
+    handles = Handlers()
+
+    @handles("typed", run_in="thread")
+    def typed(attempt: SyncAttempt[Wanted]) -> None: ...
+
+    assert handles["typed"].decode(b'{"count": 3}') == Wanted(3)
+
+
+def test_only_an_async_function_in_the_loop_without_hooks_is_called_directly() -> None:
+    handles = Handlers()
+
+    @handles("thread", run_in="thread")
+    def in_thread(attempt: SyncAttempt[Any]) -> None: ...
+
+    @handles("loop")
+    async def in_loop(attempt: Attempt[Any]) -> None: ...
+
+    assert [handles["loop"].direct, handles["thread"].direct] == [True, False]
+
+    @handles.around
+    async def hook(attempt: Attempt[Any], call_next: CallNext) -> None: ...
+
+    @handles("later")
+    async def later(attempt: Attempt[Any]) -> None: ...
+
+    assert [handles["loop"].direct, handles["later"].direct] == [False, False]
 
 
 def test_a_kind_must_fit_into_a_record() -> None:

@@ -1,7 +1,14 @@
-"""cancel: a job that nobody runs ends at once."""
+"""cancel: a job that nobody runs ends at once; one that runs is asked to stop, and can only end cancelled."""
 
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from streams.messages import Claim
 from streams.states import State
 from tests.support.builders import Desk, forget_scripts, untouched
+
+WHO = b',"by":"ops","reason":"not needed"'
 
 
 async def test_a_waiting_job_is_cancelled_and_leaves_the_line(desk: Desk) -> None:
@@ -13,10 +20,11 @@ async def test_a_waiting_job_is_cancelled_and_leaves_the_line(desk: Desk) -> Non
     assert [held.key for held in await desk.claim(slots=2)] == ["b"]
 
 
-async def test_a_cancelled_job_may_say_why(desk: Desk) -> None:
+async def test_a_cancelled_job_may_say_who_and_why(desk: Desk) -> None:
     await desk.submit("a")
-    await desk.cancel("a", b',"reason":"asked by an operator"')
-    assert (await desk.history("a"))[-1].reason == "asked by an operator"
+    await desk.cancel("a", WHO)
+    last = (await desk.history("a"))[-1]
+    assert (last.by, last.reason) == ("ops", "not needed")
 
 
 async def test_a_job_at_the_front_is_cancelled_too(desk: Desk) -> None:
@@ -30,6 +38,23 @@ async def test_a_job_at_the_front_is_cancelled_too(desk: Desk) -> None:
         assert await desk.complete(held) == "lost"
 
 
+async def test_a_delayed_job_is_cancelled_and_never_wakes(desk: Desk) -> None:
+    await desk.submit("a", delay_seconds=3600)
+    assert await desk.cancel("a") == "ok"
+    assert await desk.story("a") == ["queued", "delayed", "cancelled"]
+    assert await desk.store.command("ZCARD", desk.keys["due"]) == 0
+    assert (await desk.line(), await desk.pending()) == ([], [])
+
+
+async def test_a_job_between_two_attempts_is_cancelled(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.fail(held, attempts=3, seconds=3600)
+    assert await desk.cancel("a") == "ok"
+    assert await desk.story("a") == ["queued", "started 1", "retrying 1", "cancelled 1"]
+    async with untouched(desk.store):
+        assert await desk.fail(held, attempts=3, seconds=3600) == "lost"
+
+
 async def test_a_repeated_cancel_changes_nothing(desk: Desk) -> None:
     await desk.submit("a")
     await desk.cancel("a")
@@ -37,10 +62,65 @@ async def test_a_repeated_cancel_changes_nothing(desk: Desk) -> None:
         assert await desk.cancel("a") == "again"
 
 
-async def test_a_running_job_is_not_cancelled_this_way(desk: Desk) -> None:
-    await desk.start()
+async def test_a_running_job_is_asked_to_stop_and_its_owner_hears_of_it(desk: Desk) -> None:
+    held = await desk.start()
+    assert (await desk.pulse("ann", [held])).stop == []
+    assert await desk.cancel("a", WHO) == "cancelling"
+    last = (await desk.history("a"))[-1]
+    assert (last.status, last.attempt, last.by, last.reason) == ("cancelling", 1, "ops", "not needed")
+    pulse = await desk.pulse("ann", [held])
+    assert (pulse.stop, pulse.lost, pulse.stray) == ([held.nonce], [], [])
+    assert (await desk.record("a")).state is State.RUNNING
+
+
+async def test_an_attempt_that_is_asked_to_stop_shows_nothing_more(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    await desk.cancel("a")
     async with untouched(desk.store):
-        assert await desk.cancel("a") == "running"
+        assert await desk.report(held, 1) == "again"
+        assert await desk.report(held, 2) == "cancelled"
+
+
+async def test_a_second_request_to_stop_changes_nothing(desk: Desk) -> None:
+    await desk.start()
+    await desk.cancel("a", WHO)
+    async with untouched(desk.store):
+        assert await desk.cancel("a", b',"by":"somebody else"') == "cancelling"
+
+
+END: dict[str, Callable[[Desk, Claim], Awaitable[str]]] = {
+    "complete": lambda desk, held: desk.complete(held),
+    "fail": lambda desk, held: desk.fail(held, attempts=3),
+    "delay": lambda desk, held: desk.delay(held, 1),
+    "release": lambda desk, held: desk.release(held),
+    "reclaim": lambda desk, held: desk.reclaim(held),
+}
+
+
+@pytest.mark.parametrize("end", END)
+async def test_however_its_attempt_ends_the_job_ends_cancelled(desk: Desk, end: str) -> None:
+    held = await desk.start()
+    await desk.report(held, 1)
+    await desk.cancel("a", WHO)
+    assert await END[end](desk, held) == "cancelled"
+    assert await desk.story("a") == ["queued", "started 1", "progress 1 step 1", "cancelling 1", "cancelled 1"]
+    last = (await desk.history("a"))[-1]
+    assert (last.by, last.reason, last.workerId) == ("ops", "not needed", "ann")
+    assert (await desk.record("a")).state is State.CANCELLED
+    assert (await desk.line(), await desk.pending(), (await desk.look()).leases) == ([], [], ())
+    assert await desk.store.command("ZRANGE", desk.keys["ended_cancelled"], 0, -1) == [b"a"]
+    async with untouched(desk.store):
+        assert await desk.complete(held) == "lost"
+        assert await desk.cancel("a") == "again"
+
+
+async def test_the_next_attempt_of_another_job_is_not_asked_to_stop(desk: Desk) -> None:
+    held = await desk.start("a")
+    other = await desk.start("b")
+    await desk.cancel("a")
+    assert (await desk.pulse("ann", [held, other])).stop == [held.nonce]
+    assert await desk.complete(other) == "ok"
 
 
 async def test_an_ended_job_stays_as_it_ended(desk: Desk) -> None:
@@ -49,8 +129,8 @@ async def test_an_ended_job_stays_as_it_ended(desk: Desk) -> None:
     await desk.complete(first)
     await desk.fail(second)
     async with untouched(desk.store):
-        assert await desk.cancel("a") == "ended"
-        assert await desk.cancel("b") == "ended"
+        assert await desk.cancel("a") == "completed"
+        assert await desk.cancel("b") == "failed"
 
 
 async def test_an_unknown_job_is_missing(desk: Desk) -> None:

@@ -126,7 +126,7 @@ async def test_a_full_store_refuses_new_work_and_lets_running_jobs_end(store: St
         (held,) = await desk.claim()
         assert await desk.reclaim(held) == "reclaimed"
         (held,) = await desk.claim()
-        assert await desk.fail(held) == "ok"
+        assert await desk.fail(held) == "failed"
     finally:
         await store.command("CONFIG", "SET", "maxmemory", "0")
     assert await desk.submit("c") == [["accepted", "waiting"]]

@@ -85,5 +85,5 @@ class EventSource:
     async def open(self, last_id: str | None = None, *, in_query: bool = False) -> AsyncIterator[Reading]:
         headers = {"Last-Event-ID": last_id} if last_id is not None and not in_query else {}
         params = {"lastEventId": last_id} if last_id is not None and in_query else {}
-        async with self._client.stream("GET", self.url, headers=headers, params=params) as response:
+        async with self._client.stream("GET", self.url, headers=headers, params=params or None) as response:
             yield Reading(response)

@@ -51,7 +51,7 @@ MALFORMED = {
 }
 
 WRONG: dict[str, tuple[str, bytes]] = {
-    "an unknown field": ("delay_seconds", job(delay_seconds=3)),
+    "an unknown field": ("colour", job(colour=3)),
     "a field in the wrong case": ("Platform", job(Platform="research")),
     "no platform": ("platform", b'{"kind":"drill"}'),
     "no kind": ("kind", b'{"platform":"research"}'),

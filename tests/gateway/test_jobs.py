@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 
 import httpx2
-import pytest
 
 from streams.connection import Store
 from tests.gateway.gateways import gateway_thread
@@ -32,7 +31,16 @@ async def test_a_job_is_shown_through_its_whole_life(http: httpx2.AsyncClient, d
         "createdAt": shown["createdAt"],
         "startedAt": None,
         "endedAt": None,
+        "runAt": None,
+        "expiresAt": None,
         "workerId": None,
+        "failures": 0,
+        "crashes": 0,
+        "limits": {"attempts": 3, "crashes": 3, "starts": 100, "timeoutSeconds": None, "lifetimeSeconds": None},
+        "orderKey": None,
+        "limitKey": None,
+        "dedupeKey": None,
+        "cancel": None,
         "links": links,
     }
     (held,) = await desk.claim("ann")
@@ -86,16 +94,41 @@ async def test_a_waiting_job_is_cancelled_once_and_for_all(http: httpx2.AsyncCli
     assert await desk.claim() == []
 
 
-@pytest.mark.parametrize("end", [None, "complete", "fail"])
-async def test_a_job_that_runs_or_has_ended_is_not_cancelled(
-    http: httpx2.AsyncClient, desk: Desk, store: Store, end: str | None
-) -> None:
-    held = await desk.start("a")
-    if end:
-        await getattr(desk, end)(held)
-    async with untouched(store):
-        answer = await http.post("/api/jobs/research.a/cancel", json={})
-        problem_of(answer, 409, "JOB_ENDED" if end else "JOB_RUNNING")
+async def test_a_job_tells_what_was_asked_for_and_what_is_still_to_come(http: httpx2.AsyncClient, desk: Desk) -> None:
+    body = {
+        "platform": "research",
+        "kind": "own",
+        "id": "a",
+        "run_at": "2099-01-31T10:00:00+01:00",
+        "expires_at": "2099-02-01T00:00:00Z",
+        "attempts": 7,
+        "timeout_seconds": 1.5,
+        "order_key": "cart:7",
+        "limit_key": "shop/1",
+        "dedupe": {"key": "d@1"},
+    }
+    assert (await http.post("/api/jobs", json=body)).json()["status"] == "delayed"
+    shown = (await http.get("/api/jobs/research.a")).json()["data"]
+    assert (shown["status"], shown["runAt"]) == ("delayed", "2099-01-31T09:00:00.000Z")
+    assert shown["expiresAt"] == "2099-02-01T00:00:00.000Z"
+    assert (shown["limits"]["attempts"], shown["limits"]["timeoutSeconds"]) == (7, 1.5)
+    assert (shown["orderKey"], shown["limitKey"], shown["dedupeKey"]) == ("cart:7", "shop/1", "d@1")
+
+
+async def test_a_job_that_failed_and_crashed_says_how_often(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.fail(await desk.start("a"), attempts=3)
+    (held,) = await desk.claim()
+    await desk.reclaim(held)
+    shown = (await http.get("/api/jobs/research.a")).json()["data"]
+    assert (shown["failures"], shown["crashes"], shown["attempt"]) == (1, 1, 2)
+
+
+async def test_delayed_jobs_do_not_count_as_waiting(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.submit("later", delay_seconds=600)
+    await desk.fail(await desk.start("again"), attempts=3, seconds=600)
+    await desk.submit("now")
+    data = (await http.get("/api/v2/jobs/running")).json()["data"]
+    assert data["queued"] == {"research": 1}
 
 
 async def test_running_tells_what_runs_and_what_waits(http: httpx2.AsyncClient, desk_on: Callable[[str], Desk]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx2
+import pytest
 from msgspec import json
 
 from streams.connection import Store
@@ -156,7 +157,7 @@ async def test_of_many_jobs_the_valid_ones_are_accepted_and_the_others_named(
             {"platform": "ably", "kind": "own", "args": {"n": 1}},
             {**good, "args": {"steps": 1}},
             {"platform": "research", "kind": "drill", "args": {"steps": "x"}},
-            {"platform": "research", "kind": "drill", "delay_seconds": 3},
+            {"platform": "research", "kind": "drill", "delay_seconds": -3},
             good,
         ]
     }
@@ -167,6 +168,7 @@ async def test_of_many_jobs_the_valid_ones_are_accepted_and_the_others_named(
     jobs = reply["jobs"]
     assert jobs[0] == jobs[7] == {"jobId": "research.g1", "status": "waiting"}
     assert jobs[3]["jobId"].startswith("ably.")
+    assert [job["error"]["index"] for job in jobs if "error" in job] == [1, 2, 4, 5, 6]
     errors = [(job["error"]["code"], job["error"]["field"]) for job in jobs if "error" in job]
     assert errors == [
         ("WRONG_FIELD", "platform"),
@@ -185,3 +187,79 @@ async def test_ten_thousand_jobs_fit_into_one_request(http: httpx2.AsyncClient, 
     assert (reply["accepted"], reply["refused"], len(reply["jobs"])) == (10_000, 0, 10_000)
     assert reply["jobs"][9_999]["jobId"] == "research.b9999"
     assert len(await desk.line()) == 10_000
+
+
+async def test_a_dedupe_key_answers_with_the_job_that_holds_it_and_says_so(
+    http: httpx2.AsyncClient, desk: Desk, store: Store
+) -> None:
+    body = {"platform": "research", "kind": "own", "dedupe": {"key": "nightly"}}
+    first = (await http.post("/api/jobs", json=body)).json()
+    assert "deduplicated" not in first
+    async with untouched(store):
+        again = await http.post("/api/jobs", json={**body, "args": {"other": 1}, "id": "mine"})
+    assert (again.status_code, again.json()) == (202, {**first, "deduplicated": True})
+    assert again.headers["location"] == f"/api/jobs/{first['jobId']}"
+    assert "idempotency-replayed" not in again.headers, "it is not the same request"
+    reply = (await http.post("/api/jobs/bulk", json={"jobs": [body]})).json()
+    assert reply["jobs"] == [{"jobId": first["jobId"], "status": "waiting", "deduplicated": True}]
+    assert len(await desk.line()) == 1
+
+
+async def test_every_option_of_a_job_is_taken(http: httpx2.AsyncClient, desk: Desk) -> None:
+    body = {
+        "platform": "research",
+        "kind": "own",
+        "id": "a",
+        "priority": "low",
+        "delay_seconds": 60,
+        "expires_at": "2099-01-01T00:00:00Z",
+        "attempts": 5,
+        "backoff": "fixed",
+        "backoff_seconds": 2,
+        "backoff_cap_seconds": 10,
+        "jitter": 0,
+        "timeout_seconds": 30,
+        "lifetime_seconds": 300,
+        "order_key": "o",
+        "limit_key": "l",
+        "keep_seconds": 7200,
+        "dedupe": {"key": "d", "mode": "throttle", "ttl_seconds": 60},
+    }
+    for _ in range(2):
+        answer = await http.post("/api/jobs", json=body)
+        assert (answer.status_code, answer.json()["status"]) == (202, "delayed")
+    assert answer.headers["idempotency-replayed"] == "true"
+    record = await desk.record("a")
+    assert (record.band, record.marks) == ("low", "order=o limit=l keep=7200")
+    problem_of(await http.post("/api/jobs", json={**body, "attempts": 6}), 409, "OTHER_BODY")
+
+
+WRONG_OPTIONS: dict[str, dict[str, Any]] = {
+    "delay_seconds": {"delay_seconds": -1},
+    "run_at": {"run_at": "tomorrow"},
+    "expires_at": {"run_at": "2099-01-02T00:00:00Z", "expires_at": "2099-01-01T00:00:00Z"},
+    "attempts": {"attempts": 0},
+    "timeout_seconds": {"timeout_seconds": -5},
+    "jitter": {"jitter": 2},
+    "backoff": {"backoff": "linear"},
+    "backoff_cap_seconds": {"backoff_seconds": 5, "backoff_cap_seconds": 1},
+    "order_key": {"order_key": "a b"},
+    "limit_key": {"limit_key": ""},
+    "first": {"first": True, "delay_seconds": 5},
+    "keep_seconds": {"keep_seconds": "long"},
+    "dedupe.key": {"dedupe": {"key": "{x}"}},
+    "dedupe.mode": {"dedupe": {"key": "x", "mode": "debounce"}},
+    "dedupe.ttl_seconds": {"dedupe": {"key": "x", "mode": "throttle"}},
+}
+
+
+@pytest.mark.parametrize(("field", "options"), WRONG_OPTIONS.items(), ids=WRONG_OPTIONS)
+async def test_a_wrong_option_is_refused_by_its_name(
+    http: httpx2.AsyncClient, store: Store, field: str, options: dict[str, Any]
+) -> None:
+    body = {"platform": "research", "kind": "own", **options}
+    async with untouched(store):
+        problem = problem_of(await http.post("/api/jobs", json=body), 422, "WRONG_FIELD")
+        (refused,) = (await http.post("/api/jobs/bulk", json={"jobs": [body]})).json()["jobs"]
+    assert problem["field"] == refused["error"]["field"] == field
+    assert refused["error"]["index"] == 0

@@ -17,14 +17,20 @@ from tests.model.play import Answer, Play
 from tests.support.builders import Desk, differences, dump, forget_scripts
 
 OWNERS = ("ann", "bob", "cid")
-CHANGES = frozenset({"accepted", "shown", "ok", "reclaimed", "failed", "buried"})  # every other word refuses
+CHANGES = frozenset({"accepted", "shown", "ok", "retrying", "cancelled", "reclaimed", "failed", "buried"})
+"""The words of calls that changed something; every other word refuses."""
+REFUSED = "refused"  # said of a call whose word would say otherwise
+
+HOUR = 3600.0
 
 WEIGHTS = {
     "look": 2,  # the first is what a shortened play is filled with: it matters least
     "submit": 4,
     "submit_again": 1,
     "submit_another_body": 1,
-    "cancel": 1,
+    "submit_for_later": 1,
+    "cancel": 3,
+    "reopen": 3,
     "claim": 6,
     "claim_and_miss_the_answer": 2,
     "claim_again": 2,
@@ -32,8 +38,10 @@ WEIGHTS = {
     "report_again": 2,
     "complete": 2,
     "complete_and_claim_the_next": 2,
-    "fail": 1,
+    "fail": 3,
+    "delay": 2,
     "release": 2,
+    "wake": 1,
     "beat": 3,
     "beat_without_memory": 1,
     "reclaim": 4,
@@ -80,11 +88,11 @@ class Machine(RuleBasedStateMachine):
         self.reports: dict[str, int] = {}  # how often each attempt has reported
         self.seen: dict[tuple[str, str], str] = {}  # an observer's memory: platform, owner -> counter
         self.unheard: list[tuple[Side, str, list[str]]] = []  # claims whose answers were lost on the way
-        self.ends: dict[str, bytes] = {}  # the last event of each ended job
+        self.ends: dict[tuple[str, int], bytes] = {}  # the last event of each life of a job that ended
 
     def _side(self, platform: str, overall: int) -> Side:
-        desk = Desk(self.play, platform, overall=overall, max_crashes=2)
-        return Side(desk, ModelPlatform(overall, desk.max_crashes))
+        desk = Desk(self.play, platform, overall=overall, max_crashes=2, max_starts=3, share=0)
+        return Side(desk, ModelPlatform(overall, desk.max_crashes, desk.policy.max_starts))
 
     @initialize()
     def some_jobs_run_and_some_wait(self) -> None:
@@ -118,6 +126,13 @@ class Machine(RuleBasedStateMachine):
         expected = [model.submit(key, "body", band) for key in keys]
         self.ask(desk.submit(*keys, band=band, args=b"body"), expected, "accepted")
 
+    def submit_for_later(self, chance: Chance) -> None:
+        (desk, model), _, number = chance
+        band, key = USED_BANDS[number % 2], f"job-{len(model.jobs):03}"
+        time.sleep(0.001)
+        expected = model.submit(key, "body", band, delayed=True)
+        self.ask(desk.submit(key, band=band, args=b"body", delay_seconds=HOUR), [expected], "accepted")
+
     def submit_again(self, chance: Chance) -> None:
         self._submit_known(chance, "body")
 
@@ -133,8 +148,16 @@ class Machine(RuleBasedStateMachine):
     def cancel(self, chance: Chance) -> None:
         (desk, model), job = chance.side, self._recent_job(chance)
         if job:
+            told = len(job.told)
             word = model.cancel(job.key)
-            self.ask(desk.cancel(job.key), word, word)
+            self.ask(desk.cancel(job.key), word, "ok" if len(job.told) > told else REFUSED)
+
+    def reopen(self, chance: Chance) -> None:
+        (desk, model), job = chance.side, self._recent_job(chance)
+        if job:
+            time.sleep(0.001)  # as in submit
+            word = model.reopen(job.key)
+            self.ask(desk.transitions.reopen(desk.keys, job.key), word, word)
 
     def _recent_job(self, chance: Chance) -> ModelJob | None:
         jobs = list(chance.side.model.jobs.values())[-6:]
@@ -184,7 +207,7 @@ class Machine(RuleBasedStateMachine):
         (desk, model), claim, _ = held
         self.reports[claim.nonce] = number
         word = model.report(claim.key, claim.nonce, number)
-        self.ask(desk.report(claim, number), word, word)
+        self.ask(desk.report(claim, number), word, REFUSED if word == "cancelled" else word)
 
     def complete(self, chance: Chance) -> None:
         if held := self._recent_attempt(chance):
@@ -192,14 +215,22 @@ class Machine(RuleBasedStateMachine):
 
     def _complete(self, held: Held) -> None:
         (desk, model), claim, _ = held
-        word = model.end(claim.key, claim.nonce, State.COMPLETED)
+        word = model.complete(claim.key, claim.nonce)
         self.ask(desk.complete(claim, claim.number), word, word)
 
     def fail(self, chance: Chance) -> None:
         if held := self._recent_attempt(chance):
             (desk, model), claim, _ = held
-            word = model.end(claim.key, claim.nonce, State.FAILED)
-            self.ask(desk.fail(claim), word, word)
+            attempts, seconds = (0, 2, 2, 3)[chance.number // 6 % 4], (0.0, HOUR)[chance.number % 2]
+            word = model.fail(claim.key, claim.nonce, attempts, due=not seconds)
+            self.ask(desk.fail(claim, attempts=attempts, seconds=seconds), word, word)
+
+    def delay(self, chance: Chance) -> None:
+        if held := self._recent_attempt(chance):
+            (desk, model), claim, _ = held
+            seconds = (0.0, HOUR)[chance.number % 2]
+            word = model.delay(claim.key, claim.nonce, due=not seconds)
+            self.ask(desk.delay(claim, seconds), word, word)
 
     def release(self, chance: Chance) -> None:
         if held := self._recent_attempt(chance):
@@ -212,7 +243,7 @@ class Machine(RuleBasedStateMachine):
         if held := self._recent_attempt(chance):
             side, claim, owner = held
             nonces = side.desk.nonces(owner, chance.number % 3)
-            word = side.model.end(claim.key, claim.nonce, State.COMPLETED)
+            word = side.model.complete(claim.key, claim.nonce)
             expected = side.model.claim(owner, nonces)
             batch = [side.desk.completing(claim, claim.number), side.desk.claiming(owner, nonces)]
             answers = self.wait(side.desk.transitions.commit(side.desk.keys, batch))
@@ -233,9 +264,15 @@ class Machine(RuleBasedStateMachine):
         self._beat(chance.side, chance.owner, [])
 
     def _beat(self, side: Side, owner: str, nonces: list[str]) -> None:
-        lost, stray = side.model.beat(owner, nonces)
+        lost, stray, stop = side.model.beat(owner, nonces)
         (pulse,) = self.wait(side.desk.transitions.beat([(side.desk.keys, nonces)], owner))
         assert (sorted(pulse.lost), sorted(pulse.stray)) == (sorted(lost), sorted(stray))
+        assert sorted(pulse.stop) == sorted(stop)
+
+    def wake(self, chance: Chance) -> None:
+        desk, model = chance.side
+        woken = model.wake()
+        self.ask(desk.transitions.wake([desk.keys]), woken, "ok" if woken else REFUSED)
 
     def look(self, chance: Chance) -> None:
         desk, _ = chance.side
@@ -307,6 +344,9 @@ class Machine(RuleBasedStateMachine):
         for side in self.sides:
             while unfinished := [job for job in side.model.jobs.values() if not job.state.ended]:
                 for job in unfinished:
+                    if job.state is State.DELAYED:  # its time comes
+                        self.wait(self.play.command("ZADD", side.desk.keys["due"], "XX", 1, job.key))
+                        job.due = True
                     if job.running and job.nonce:
                         self._complete(Held(side, Claim(job.nonce, job.key, job.attempt, "", b""), job.owner or ""))
                 self._send_claim(side, "dan", side.desk.nonces("dan", len(unfinished)))

@@ -20,14 +20,20 @@ class ModelJob:
     key: str
     body: str
     band: str
-    place: int  # in the order of acceptance
+    place: int  # in the order of acceptance, or of its last return from an end
     state: State = State.WAITING
     attempt: int = 0
     nonce: str | None = None  # of the attempt that runs it, or that brought it where it is
     owner: str | None = None
+    failures: int = 0
     crashes: int = 0
+    earlier: int = 0  # attempts of the lives before
+    lives: int = 1
     reported: int = 0
     goes_first: bool = False
+    held: bool = False  # its entry pends although nobody has read the line that far
+    due: bool = False  # it rests, and its time has come
+    asked: bool = False  # somebody asked its attempt to stop
     apart: bool = False  # it runs on its last chance: its owner runs no other such job
     told: list[Told] = field(default_factory=lambda: [(None, Status.QUEUED, None)])
 
@@ -38,47 +44,78 @@ class ModelJob:
     def tell(self, status: Status, step: Step | None = None) -> None:
         self.told.append((self.attempt or None, status, step))
 
-    def refusal(self, nonce: str, goal: State | None) -> str | None:
+    def refusal(self, nonce: str, *goals: State) -> str | None:
         """The fence: why a write under this nonce is refused, or None when it is not."""
         if nonce != self.nonce:
             return "lost"
         if not self.running:
-            return "again" if self.state is goal else "lost"
+            return "again" if self.state in goals else "lost"
         return None
+
+    def end(self, state: State) -> str:
+        self.state, self.goes_first, self.due = state, False, False
+        self.tell(Status(state.value))
+        return state.value
+
+    def rest(self, status: Status, due: bool) -> None:
+        self.state, self.due = State.DELAYED, due
+        self.tell(status)
 
 
 class ModelPlatform:
     """One platform as it must be. A method is a transition: it changes the model and returns the right answer."""
 
-    def __init__(self, overall: int, max_crashes: int) -> None:
+    def __init__(self, overall: int, max_crashes: int, max_starts: int) -> None:
         self.overall = overall
         self.max_crashes = max_crashes
+        self.max_starts = max_starts
         self.jobs: dict[str, ModelJob] = {}
+        self.places = 0
         self.beats: dict[str, int] = {}
         self.read_to = dict.fromkeys(BANDS, NOT_READ)  # the group of a band has handed out the line up to this place
 
     def running(self) -> dict[str, ModelJob]:
         return {job.nonce: job for job in self.jobs.values() if job.running and job.nonce}
 
+    def in_order(self) -> list[ModelJob]:
+        return sorted(self.jobs.values(), key=lambda job: job.place)
+
     def line(self, band: str) -> list[ModelJob]:
-        """Who stands in the line of a band: everyone who has not ended, in the order of acceptance."""
-        return [job for job in self.jobs.values() if job.band == band and not job.state.ended]
+        """Who stands in the line of a band: everyone who has not ended, in order."""
+        return [job for job in self.in_order() if job.band == band and not job.state.ended]
+
+    def pends(self, job: ModelJob) -> bool:
+        return job.held or job.place <= self.read_to[job.band]
 
     def counter(self, owner: str) -> str:
         return str(self.beats.get(owner, ""))
 
-    def submit(self, key: str, body: str, band: str) -> list[str]:
+    def _next_place(self) -> int:
+        self.places += 1
+        return self.places - 1
+
+    def submit(self, key: str, body: str, band: str, *, delayed: bool = False) -> list[str]:
         known = self.jobs.get(key)
         if known is None:
-            self.jobs[key] = ModelJob(key, body, band, len(self.jobs))
-            return ["accepted", "waiting"]
+            job = self.jobs[key] = ModelJob(key, body, band, self._next_place())
+            if delayed:
+                job.held = True
+                job.rest(Status.DELAYED, due=False)
+            return ["accepted", job.state.value]
         return ["again", known.state.value] if (known.body, known.band) == (body, band) else ["conflict"]
+
+    def wake(self) -> int:
+        woken = [job for job in self.jobs.values() if job.due]
+        for job in woken:
+            job.state, job.due, job.goes_first = State.WAITING, False, True
+        return len(woken)
 
     def claim(self, owner: str, nonces: Sequence[str]) -> list[Opened]:
         running = self.running()
         given = [(nonce, running[nonce].key, running[nonce].attempt) for nonce in nonces if nonce in running]
         free = [nonce for nonce in nonces if nonce not in running]
         room = len(free) if not self.overall else min(len(free), self.overall - len(running))
+        self.wake()
         taken = self._take(owner, room)
         for nonce, job in zip(free, taken, strict=False):
             job.state, job.nonce, job.owner = State.RUNNING, nonce, owner
@@ -88,15 +125,17 @@ class ModelPlatform:
         return given
 
     def _take(self, owner: str, room: int) -> list[ModelJob]:
-        """Recovered jobs first, then band by band, each in the order of acceptance."""
+        """Those that go first, then band by band, each in order."""
         taken: list[ModelJob] = []
         apart = any(job.apart and job.owner == owner for job in self.running().values())
-        for job in self.jobs.values():
+        for job in self.in_order():
             last_chance = 0 < job.crashes == self.max_crashes - 1
             if job.goes_first and len(taken) < room and not (last_chance and apart):
-                taken.append(job)
-                job.apart = last_chance
-                apart = apart or last_chance
+                job.goes_first = False
+                if self.pends(job):  # else it is still to come in its line
+                    taken.append(job)
+                    job.apart = last_chance
+                    apart = apart or last_chance
         for band in BANDS:
             while len(taken) < room:
                 unread = [job for job in self.line(band) if job.place > self.read_to[band]]
@@ -111,26 +150,52 @@ class ModelPlatform:
 
     def report(self, key: str, nonce: str, number: int) -> str:
         job = self.jobs[key]
-        if refusal := job.refusal(nonce, None):
+        if refusal := job.refusal(nonce):
             return refusal
         if number <= job.reported:
             return "again"
+        if job.asked:
+            return "cancelled"
         job.reported = number
         job.tell(Status.PROGRESS, number)
         return "shown"
 
-    def end(self, key: str, nonce: str, state: State) -> str:
+    def complete(self, key: str, nonce: str) -> str:
         job = self.jobs[key]
-        if refusal := job.refusal(nonce, state):
+        if refusal := job.refusal(nonce, State.COMPLETED):
             return refusal
-        job.state = state
-        job.tell(Status(state.value))
+        if job.asked:
+            return job.end(State.CANCELLED)
+        job.end(State.COMPLETED)
+        return "ok"
+
+    def fail(self, key: str, nonce: str, attempts: int, *, due: bool) -> str:
+        job = self.jobs[key]
+        if refusal := job.refusal(nonce, State.FAILED, State.DELAYED):
+            return refusal
+        job.failures += 1
+        if job.asked:
+            return job.end(State.CANCELLED)
+        if job.failures >= attempts or self._circles(job):
+            return job.end(State.FAILED)
+        job.rest(Status.RETRYING, due)
+        return "retrying"
+
+    def delay(self, key: str, nonce: str, *, due: bool) -> str:
+        job = self.jobs[key]
+        if refusal := job.refusal(nonce, State.DELAYED):
+            return refusal
+        if end := self._must_end(job):
+            return end
+        job.rest(Status.DELAYED, due)
         return "ok"
 
     def release(self, key: str, nonce: str) -> str:
         job = self.jobs[key]
         if refusal := job.refusal(nonce, State.WAITING):
             return refusal
+        if end := self._must_end(job):
+            return end
         self._back_in_line(job)
         return "ok"
 
@@ -142,31 +207,55 @@ class ModelPlatform:
             return "alive"
         job.nonce = None
         job.crashes += 1
-        if job.crashes < self.max_crashes:
-            self._back_in_line(job)
-            return "reclaimed"
-        job.state = State.FAILED
-        job.tell(Status.FAILED)
-        return "failed"
+        if not job.asked and job.crashes >= self.max_crashes:
+            return job.end(State.FAILED)
+        if end := self._must_end(job):
+            return end
+        self._back_in_line(job)
+        return "reclaimed"
+
+    def _circles(self, job: ModelJob) -> bool:
+        return job.attempt - job.earlier >= self.max_starts
+
+    def _must_end(self, job: ModelJob) -> str | None:
+        """How a job ends that may not go on: somebody asked it to stop, or it was started too often."""
+        if job.asked:
+            return job.end(State.CANCELLED)
+        return job.end(State.FAILED) if self._circles(job) else None
 
     def _back_in_line(self, job: ModelJob) -> None:
         job.state = State.WAITING
-        job.goes_first = job.place <= self.read_to[job.band]  # else it is still to come, as old as it is
+        job.goes_first = self.pends(job)  # else it is still to come, as old as it is
         job.tell(Status.SUPERSEDED)
 
     def cancel(self, key: str) -> str:
         job = self.jobs[key]
-        if job.state is not State.WAITING:
-            return {State.CANCELLED: "again", State.RUNNING: "running"}.get(job.state, "ended")
-        job.state, job.goes_first = State.CANCELLED, False
-        job.tell(Status.CANCELLED)
+        if job.state.ended:
+            return "again" if job.state is State.CANCELLED else job.state.value
+        if job.running:
+            if not job.asked:
+                job.asked = True
+                job.tell(Status.CANCELLING)
+            return "cancelling"
+        job.end(State.CANCELLED)
         return "ok"
 
-    def beat(self, owner: str, held: Iterable[str]) -> tuple[set[str], set[tuple[str, str]]]:
+    def reopen(self, key: str) -> str:
+        job = self.jobs[key]
+        if job.state not in (State.FAILED, State.CANCELLED):
+            return job.state.value
+        job.state, job.place, job.nonce = State.WAITING, self._next_place(), None
+        job.failures, job.crashes, job.earlier, job.lives = 0, 0, job.attempt, job.lives + 1
+        job.asked = job.held = False
+        job.tell(Status.REOPENED)
+        return "ok"
+
+    def beat(self, owner: str, held: Iterable[str]) -> tuple[set[str], set[tuple[str, str]], set[str]]:
         self.beats[owner] = self.beats.get(owner, 0) + 1
         running, mine = self.running(), set(held)
         owned = {(job.key, nonce) for nonce, job in running.items() if job.owner == owner}
-        return mine - running.keys(), {(key, nonce) for key, nonce in owned if nonce not in mine}
+        stop = {nonce for nonce in mine & running.keys() if running[nonce].asked}
+        return mine - running.keys(), {(key, nonce) for key, nonce in owned if nonce not in mine}, stop
 
     def bury(self, owner: str, counter: str) -> str:
         if counter != self.counter(owner):
@@ -177,7 +266,7 @@ class ModelPlatform:
         return "buried"
 
     def destroy_groups(self) -> None:
-        """The lines are read from their beginning again; nobody goes first any more, the oldest stand there anyway."""
+        """The lines are read from their beginning again, and what went first comes from there."""
         self.read_to = dict.fromkeys(BANDS, NOT_READ)
         for job in self.jobs.values():
-            job.goes_first = False
+            job.held = False

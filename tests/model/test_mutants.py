@@ -24,11 +24,11 @@ HUNT = settings(
 UNFENCED = """
 local function fence(key)
   for _, lease in ipairs(redis.call('HVALS', leases)) do
-    local reported, seq, rest, holds, started, attempt, owner, band, entry =
-      match(lease, '^(%d+) (%d+) ((%S+) (%S+) (%S+) (%S+) (%S+) (%S+) .*)$')
+    local reported, seq, holds, started, rest, attempt, owner, band, entry, marks =
+      match(lease, '^(%d+) (%d+) (%S+) (%S+) ((%S+) (%S+) (%S+) (%S+) %d+(.*))$')
     if holds == key then
-      return { reported = reported, seq = seq, rest = rest, started = started, attempt = attempt, owner = owner,
-        band = band, entry = entry }
+      return { reported = reported, seq = seq, started = started, rest = rest, attempt = attempt, owner = owner,
+        band = band, entry = entry, marks = marks }
     end
   end
 end
@@ -48,6 +48,11 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a claim that ignores how many may run": ("claim", "tonumber(overall) > 0 then\n  room", "false then\n  room"),
     "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
     "a completion that rings before it looks": ("complete", "local job", "rung = true\nlocal job"),
+    "a completion that does not obey a cancel": ("complete", "obeyed(record, key, job)", "false"),
+    "a failure that is not counted": ("fail", "call('HSET', record, 'failures', failures)", ""),
+    "a reopening of a running job": ("reopen", "state ~= 'failed' and", "state ~= 'running' and state ~= 'failed' and"),
+    "a delay that forgets the time": ("delay", "format('%.0f', until_ms), body", "1, body"),
+    "a wake that wakes nobody": ("wake", "(wake_due())", "0"),
 }
 
 
@@ -80,4 +85,5 @@ def test_the_model_catches(mutant: str, valkey_url: str) -> None:
 
 
 def test_the_model_catches_a_fold_that_shows_duplicates(valkey_url: str) -> None:
-    hunt(Play(valkey_url, show=broken_fold("if head.id in self._seen or what in self._seen:", "if False:")))
+    known = "if head.id in self._seen or head.seq in self._seen or what in self._seen:"
+    hunt(Play(valkey_url, show=broken_fold(known, "if False:")))

@@ -157,6 +157,87 @@ async def test_a_place_at_the_front_without_a_waiting_job_is_found(desk: Desk, t
     assert (found.job, found.says) == ("ghost", "it stands at the front of the line, but does not wait")
 
 
+async def test_a_lease_that_cannot_be_read_is_found(desk: Desk, troubles: Examine) -> None:
+    await desk.store.command("HSET", desk.keys["leases"], "n9", "rubbish")
+    (found,) = await troubles()
+    assert found.says == "the lease n9 cannot be read: it only takes up room"
+
+
+async def test_a_delayed_job_needs_a_time_and_its_entry(desk: Desk, troubles: Examine) -> None:
+    await desk.submit("a", "b", delay_seconds=600)
+    await desk.fail(await desk.start("c"), attempts=3, seconds=600)
+    await desk.delay(await desk.start("d"), 600)
+    assert await troubles() == []
+    await desk.store.command("ZREM", desk.keys["due"], "a")
+    await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("b")).entry)
+    await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record("c")).entry)
+    assert {(found.job, found.says) for found in await troubles()} == {
+        ("a", "it is delayed, but no time is set for it: nobody will wake it"),
+        ("b", "its entry is gone from the line"),
+        ("c", "its entry is no longer pending: it cannot start when it is due"),
+    }
+
+
+async def test_jobs_parked_behind_their_order_are_fine_while_somebody_is_before_them(
+    desk: Desk, troubles: Examine
+) -> None:
+    await desk.submit("a", "b", "c", order_key="cart")
+    (held,) = await desk.claim("ann", 3)
+    assert await troubles() == []
+    await desk.fail(held, attempts=3, seconds=600)  # those behind it wait with it
+    await desk.claim("ann", 3)
+    assert await troubles() == []
+    await desk.store.command("ZREM", desk.keys.order("cart"), "a")
+    await desk.store.command("ZREM", desk.keys["front"], "b")
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("b", "it waits for its turn in the order cart, but nobody is before it")
+    await desk.store.command("ZADD", desk.keys.order("cart"), 0, "ghost")
+    assert {found.job for found in await troubles()} == {"b", "c"}, "a job that is not kept lets nobody pass"
+
+
+async def test_an_order_held_by_a_job_that_does_not_run_is_found(desk: Desk, troubles: Examine) -> None:
+    await desk.submit("a", order_key="cart")
+    await desk.claim()
+    assert await troubles() == []
+    await desk.store.command("HSET", desk.keys["orders"], "cart", "gone")
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("gone", "it holds the order cart, but does not run")
+
+
+async def test_jobs_parked_for_a_limit_key_are_fine_while_somebody_holds_it(desk: Desk, troubles: Examine) -> None:
+    limited = Desk(desk.store, "research", key_overall=1)
+    await limited.submit("a", "b", limit_key="shop")
+    await limited.claim("ann", 2)
+    assert (await limited.record("b")).state is State.WAITING
+    assert await troubles() == []
+    await desk.store.command("HDEL", desk.keys["limits"], "shop")
+    assert {(found.job, found.says) for found in await troubles()} == {
+        ("b", "it waits for its limit key shop, but nobody holds it"),
+        ("", "limit key shop counts 0 running, but 1 run"),
+    }
+    await desk.store.command("ZADD", desk.keys["alarms"], 1, "*shop")
+    assert {found.job for found in await troubles()} == {""}, "an alarm will bring it back"
+
+
+async def test_a_limit_key_that_counts_too_many_is_found(desk: Desk, troubles: Examine) -> None:
+    limited = Desk(desk.store, "research", key_overall=5)
+    await limited.submit("a", limit_key="shop")
+    await limited.claim()
+    await desk.store.command("HSET", desk.keys["limits"], "shop", 3, "other", 1)
+    assert sorted(found.says for found in await troubles()) == [
+        "limit key other counts 1 running, but 0 run",
+        "limit key shop counts 3 running, but 1 run",
+    ]
+
+
+async def test_a_paused_platform_is_told_as_a_note(desk: Desk, valkey_url: str) -> None:
+    await desk.transitions.pause(desk.keys, "2026-11-16T05:00:00.000Z ann")
+    result = tailrace("doctor", REDIS_URL=valkey_url)
+    assert result.returncode == 0
+    assert "! research     is paused by ann since 2026-11-16T05:00:00.000Z: nothing starts\n" in result.stdout
+    assert "-> python3 -m ops resume research\n" in result.stdout
+
+
 async def test_spoilt_records_are_found_and_a_foreign_key_is_passed_over(desk: Desk, troubles: Examine) -> None:
     await desk.store.command("HSET", desk.keys.record("a"), "state", "dancing")
     await desk.store.command("HSET", desk.keys.record("c"), "state", "waiting", "entry", "1-1")
@@ -170,12 +251,12 @@ async def test_spoilt_records_are_found_and_a_foreign_key_is_passed_over(desk: D
 async def test_a_job_in_motion_is_no_trouble(desk: Desk, troubles: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first look finds between two steps of a job is gone at the second."""
     held = await desk.start("a")
+    lease = await desk.store.command("HGET", desk.keys["leases"], held.nonce)
     await desk.store.command("HDEL", desk.keys["leases"], held.nonce)
 
     async def settle(seconds: float) -> None:
-        await desk.store.command("HSET", desk.keys["leases"], held.nonce, f"a normal {entry} ann 10000")
+        await desk.store.command("HSET", desk.keys["leases"], held.nonce, lease)
 
-    entry = (await desk.record("a")).entry
     monkeypatch.setattr("ops.ways.anyio.sleep", settle)
     assert await troubles() == []
 

@@ -63,7 +63,7 @@ async def test_a_job_that_fails_ends_the_command_with_1(deployment: Deployment) 
     result = tailrace("submit", "research", "drill", '{"fail_times": 9}', "--follow", REDIS_URL=deployment.url)
     assert result.returncode == 1
     assert result.stdout.count("\n") == 1, "only the id: there is no result"
-    assert "failed: RuntimeError: drill: attempt 1 of 9" in result.stderr.splitlines()[-1]
+    assert "failed: RuntimeError: drill: attempt 3 of 9" in result.stderr.splitlines()[-1]
 
 
 def test_the_same_id_twice_is_one_job_and_another_body_is_refused(valkey_url: str) -> None:

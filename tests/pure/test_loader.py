@@ -8,7 +8,7 @@ import pytest
 
 from streams.functions import build, functions, parse
 from streams.keys import JOB_KEYS, PLATFORM_KEYS
-from streams.transitions import ACTING, SETTLING, TENDING
+from streams.transitions import ACTING, BRINGING, SETTLING, TENDING, script
 
 GOOD = """-- greet: say hello.
 -- KEYS  record  hash  whom
@@ -47,26 +47,28 @@ def test_a_transition_uses_every_argument_it_names(name: str) -> None:
 
 
 def test_every_transition_belongs_to_a_script() -> None:
-    assert {"submit", *SETTLING, *TENDING, *ACTING} == functions().keys()
+    bringing = {name for names in BRINGING for name in names}
+    assert {*bringing, *SETTLING, *TENDING, *ACTING} == functions().keys()
 
 
 def test_a_script_is_known_by_the_digest_of_its_text() -> None:
-    script = build(SETTLING)
-    assert script.sha == hashlib.sha1(script.text.encode()).hexdigest()
-    assert tuple(script.functions) == SETTLING
-    assert build(SETTLING) == script
+    made = build(SETTLING)
+    assert made.sha == hashlib.sha1(made.text.encode()).hexdigest()
+    assert tuple(made.functions) == SETTLING
+    assert build(SETTLING) == made
 
 
 def test_only_what_brings_work_is_refused_when_memory_is_full() -> None:
-    assert build(("submit",), brings_work=True).text.startswith("#!lua\n")
+    for names in BRINGING:
+        assert script(*names).text.startswith("#!lua\n")
     assert build(SETTLING).text.startswith("#!lua flags=allow-oom\n")
 
 
 def test_a_script_can_be_built_from_other_sources() -> None:
     changed = msgspec.structs.replace(functions()["observe"], body="return {}\n")
-    script = build(("observe",), sources={"observe": changed})
-    assert script.functions["observe"].body == "return {}\n"
-    assert script.sha != build(("observe",)).sha
+    made = build(("observe",), sources={"observe": changed})
+    assert made.functions["observe"].body == "return {}\n"
+    assert made.sha != build(("observe",)).sha
 
 
 def test_a_script_of_an_unknown_function_is_not_built() -> None:

@@ -1,9 +1,17 @@
 """policies: which platforms there are and the rules each one lives by."""
 
+import math
+from typing import Any
+
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams.errors import BadConfiguration, WrongField
-from streams.policies import EXTRACT, MANY, SHOPS, Platforms, Policy
+from streams.options import Options, Retrying
+from streams.policies import EXTRACT, LEAST, MANY, MOST, SHOPS, Platforms, Policy
+from tests.pure.test_streams_readme import NONE, table
 
 
 def test_the_platforms_of_the_box_are_there() -> None:
@@ -75,3 +83,96 @@ def test_an_undeclared_platform_is_refused_naming_those_that_are() -> None:
     with pytest.raises(WrongField, match=r"oliveyoung.*material-processing") as refusal:
         Platforms().known("amazon")
     assert refusal.value.field == "platform"
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"attempts": 11, "max_starts": 10}, "attempts"),
+    ({"max_starts": 2}, "attempts"),
+    ({"timeout_seconds": 60, "lifetime_seconds": 30}, "timeout_seconds"),
+    ({"backoff_seconds": 60, "backoff_cap_seconds": 30}, "backoff_cap_seconds"),
+    ({"backoff_seconds": 7200}, "backoff_cap_seconds"),
+    ({"share": 1}, "share"),
+]
+WRONG: list[tuple[dict[str, Any], str]] = [
+    *[({field: least - 1}, field) for field, least in LEAST.items()],
+    *[({field: MOST + 1}, field) for field in LEAST],
+    *[({field: 1.5}, field) for field in LEAST],
+    *[
+        ({field: value}, field)
+        for field in (
+            "backoff_seconds",
+            "timeout_seconds",
+            "lifetime_seconds",
+            "keep_completed_seconds",
+            "rate_seconds",
+        )
+        for value in (-1, math.nan, math.inf, "1 h")
+    ],
+    ({"rate_seconds": 0}, "rate_seconds"),
+    ({"key_rate_seconds": 0.0001}, "key_rate_seconds"),
+    ({"jitter": 2}, "jitter"),
+    ({"order": "wait"}, "order"),
+    ({"backoff": "linear"}, "backoff"),
+    ({"rates": 5}, "rates"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field"), CONTRADICTIONS + WRONG, ids=lambda value: str(value)[:60])
+def test_a_wrong_or_contradicting_policy_names_its_platform_and_its_field(fields: Any, field: str) -> None:
+    with pytest.raises(BadConfiguration, match=rf"kurly.*\b{field}\b"):
+        Platforms().configure({"kurly": fields})
+
+
+def test_a_policy_may_contradict_nothing_that_was_said_of_its_platform_before() -> None:
+    strict = Platforms().configure({"kurly": {"max_starts": 5, "lifetime_seconds": 60}})
+    with pytest.raises(BadConfiguration, match="timeout_seconds"):
+        strict.configure({"kurly": {"timeout_seconds": 90}})
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        (Options(attempts=200), "attempts"),
+        (Options(backoff_seconds=7200.0), "backoff_cap_seconds"),
+        (Options(timeout_seconds=7200.0), "timeout_seconds"),
+    ],
+)
+def test_what_a_job_says_must_fit_the_rules_of_its_platform(said: Options, field: str) -> None:
+    with pytest.raises(WrongField) as refusal:
+        Policy(lifetime_seconds=3600.0).retrying(said)
+    assert refusal.value.field == field
+
+
+@given(st.integers(1, 100), st.sampled_from(["exponential", "fixed"]), st.floats(0, 1))
+def test_a_job_overrides_what_it_says_and_nothing_else(attempts: int, backoff: Any, jitter: float) -> None:
+    said = Retrying(attempts=attempts, backoff=backoff, jitter=jitter)
+    own = Policy(overall=7, backoff_seconds=5.0).retrying(said)
+    assert (own.attempts, own.backoff, own.jitter) == (attempts, backoff, jitter)
+    assert (own.overall, own.backoff_seconds) == (7, 5.0)
+
+
+def shown(value: Any) -> str:
+    """A default as the table has it."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+ROWS = table("Policies and options")
+RULES = {field.name: field.default for field in msgspec.structs.fields(Policy)}
+SAID = {field.name: field.default for field in msgspec.structs.fields(Options)}
+
+
+def test_every_rule_and_option_has_a_row() -> None:
+    assert list(ROWS) == [*RULES, *(name for name in SAID if name not in RULES)]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_tells_the_default_and_who_may_say_it(name: str) -> None:
+    default, unit, by, _ = ROWS[name]
+    assert default == shown(RULES.get(name, SAID.get(name)))
+    assert by == ("both" if name in RULES and name in SAID else "platform" if name in RULES else "job")
+    if name.endswith("_seconds"):
+        assert unit == "s"

@@ -1,9 +1,12 @@
 """Short ways to set a scene on one platform: jobs in line, owners at work, and the store as it stands."""
 
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
+
+from msgspec.structs import replace
 
 from streams.connection import Store
 from streams.events import event_body
@@ -33,6 +36,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return all"""
 
+LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front|due|alarms|starts)$")
 NOBODY = "nobody-gave-this"  # a nonce that no claim ever carried
 
 
@@ -174,11 +178,18 @@ class Desk:
     def end_event(self, held: Claim, **outcome: Any) -> bytes:
         return event_body(held.number, Status.COMPLETED, self.owners.get(held.nonce, "~"), **outcome)
 
+    async def keep_start(self, held: Claim) -> None:
+        """Write the event `started` into the history, as an attempt's next event does."""
+        started, owner = (await self.record(held.key)).started, self.owners[held.nonce]
+        kept = f"{started} ".encode() + event_body(held.number, Status.STARTED, owner)
+        await self.store.command("RPUSH", self.keys.log(held.key), kept)
+
     async def set_back(self, held: Claim, reported: int, seq: int) -> None:
         """As if the store had forgotten, or already heard, some reports of a running attempt."""
         lease = await self.store.command("HGET", self.keys["leases"], held.nonce)
-        rest = lease.split(b" ", 2)[2]
-        await self.store.command("HSET", self.keys["leases"], held.nonce, b"%d %d %b" % (reported, seq, rest))
+        _, _, key, _, rest = lease.split(b" ", 4)
+        written = b"%d %d %b - %b" % (reported, seq, key, rest)
+        await self.store.command("HSET", self.keys["leases"], held.nonce, written)
 
     # What is there
 
@@ -214,10 +225,25 @@ class Desk:
         rings = await self.store.command("XREVRANGE", self.keys["bell"], "+", "-", "COUNT", 1)
         return rings[0][0].decode() if rings else "0-0"
 
+    async def leftovers(self) -> list[str]:
+        """Every key that tells of an order, a limit, a rate, a time to come or a de-duplication."""
+        found = [word.decode() for word in await self.store.command("KEYS", "*")]
+        return sorted(name for name in found if LEFTOVER.match(name.removeprefix(self.keys.prefix)))
+
+    async def past_due(self, *keys: str) -> None:
+        """As if the time of these delayed jobs had come."""
+        for key in keys:
+            await self.store.command("ZADD", self.keys["due"], "XX", 1, key)
+
     async def destroy_groups(self) -> None:
         for band in BANDS:
             if await self.store.command("EXISTS", self.keys.jobs(band)):
                 await self.store.command("XGROUP", "DESTROY", self.keys.jobs(band), GROUP)
+
+
+def ageless(claims: Sequence[Claim]) -> list[Claim]:
+    """Claims but for what changes with time: a repeated claim is the same, only later."""
+    return [replace(claim, age_seconds=0.0) for claim in claims]
 
 
 def error_of(message: str) -> bytes:

@@ -12,7 +12,9 @@ from streams.states import Status
 
 Histories = Mapping[str, Sequence[Event]]
 
-LEAVES = frozenset({Status.SUPERSEDED, Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+LEAVES = frozenset(
+    {Status.SUPERSEDED, Status.RETRYING, Status.DELAYED, Status.COMPLETED, Status.FAILED, Status.CANCELLED}
+)
 
 
 class Run(NamedTuple):

@@ -13,7 +13,6 @@ from ops.store import free_port
 from producers import Producer, Submission
 from streams.connection import Store
 from streams.errors import StoreError
-from streams.events import expand
 from streams.keys import BANDS, GROUP, PlatformKeys, split_id
 from streams.messages import Event, Lease, Record, decode_event
 from streams.policies import Platforms
@@ -140,8 +139,8 @@ class Deployment:
     async def raw_log(self, job_id: str) -> list[Event]:
         """Every event in the store, whether a client sees it or not; `queued` is not stored."""
         platform, key = split_id(job_id)
-        kept = await self.store.command("LRANGE", PlatformKeys(platform).log(key), 0, -1)
-        return [decode_event(expand(job_id, entry)) for entry in kept]
+        _, events = await read_job(self.store, PlatformKeys(platform), key)
+        return [decode_event(raw) for raw in events[1:]]
 
     async def started(self, job_id: str, attempt: int = 1, *, seconds: float = 20.0) -> Event:
         """Wait until an attempt has started."""

@@ -1,8 +1,12 @@
 """What mypy must refuse: each line with an `expect` names the error it must give."""
 
+from typing import Any
+
 from msgspec import Struct
 
-from consumers import Attempt, Handlers
+from consumers import Attempt, Handlers, SyncAttempt
+from consumers.middleware import CallNext
+from consumers.testing import run_handler
 
 handles = Handlers()
 
@@ -26,3 +30,46 @@ async def typed(attempt: Attempt[Wanted]) -> None:
     await attempt.progress(1.5)  # expect: arg-type
     await attempt.progress(1, of="five")  # expect: arg-type
     attempt.progress(1)  # expect: unused-coroutine
+
+
+@handles("async in a thread", run_in="thread")  # expect: type-var
+async def async_in_a_thread(attempt: Attempt[Wanted]) -> None: ...
+
+
+@handles("plain in the loop", run_in="loop")  # expect: type-var
+def plain_in_the_loop(attempt: SyncAttempt[Wanted]) -> None: ...
+
+
+@handles("the wrong attempt", run_in="process")  # expect: type-var
+def the_wrong_attempt(attempt: Attempt[Wanted]) -> None: ...
+
+
+handles("nowhere", run_in="cloud")  # expect: call-overload
+
+
+@handles("in a thread", run_in="thread")
+def in_a_thread(attempt: SyncAttempt[Wanted]) -> None:
+    attempt.args.size  # expect: attr-defined
+    attempt.progress(1.5)  # expect: arg-type
+    attempt.progress(1, of="five")  # expect: arg-type
+    attempt.quiet()  # expect: attr-defined
+
+
+@handles.around  # expect: type-var
+def plain_hook(attempt: Attempt[Any], call_next: CallNext) -> None: ...
+
+
+@handles.around  # expect: type-var
+async def hook_without_next(attempt: Attempt[Any]) -> None: ...
+
+
+@handles.around
+async def hook(attempt: Attempt[Any], call_next: CallNext) -> None:
+    await call_next(attempt)  # expect: call-arg
+    call_next()  # expect: unused-coroutine
+
+
+async def test() -> None:
+    outcome = await run_handler(handles, 1)  # expect: arg-type
+    outcome.state  # expect: attr-defined
+    await run_handler(handles, "typed", cancel_after="soon")  # expect: arg-type

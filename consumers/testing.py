@@ -1,0 +1,157 @@
+"""Runs a handler without a store, as a consumer would: for the tests of those who write handlers."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from consumers.offload import Offload
+from consumers.page import Places
+from consumers.registry import Handler
+from consumers.runner import Runner
+from streams.commit import Committer, Heard
+from streams.events import expand
+from streams.keys import PlatformKeys
+from streams.messages import Claim, Event, Failure, decode_event, encode
+from streams.policies import Policy
+from streams.states import Status
+from streams.transitions import Operation
+
+KEYS = PlatformKeys("testing")
+KEY = "job"
+NONCE = "nonce"
+NO_ID = b"1-0000000000000000 "  # where the store would put an id and a time
+
+PATIENT = Policy()
+
+
+class HandlerOutcome(Struct, frozen=True):
+    """How an attempt ended, and what its consumer would do next."""
+
+    status: Status
+    """What a client would see: completed, retrying, failed, delayed or cancelled; superseded: it is another's."""
+    result: Any = None
+    """Of a completed attempt, as JSON has it."""
+    error: Failure | None = None
+    """Of one that is retrying or failed."""
+    progress: tuple[Event, ...] = ()
+    """Its reports in order, each step once."""
+    again_in_seconds: float | None = None
+    """When the job would start again, if it would."""
+    gave_up: bool = False
+    """It failed for good although attempts were left: GiveUp, args or a result that do not fit, no handler."""
+
+    @property
+    def retried(self) -> bool:
+        return self.status is Status.RETRYING
+
+
+async def run_handler(
+    handlers: Mapping[str, Handler],
+    kind: str,
+    args: Any = None,
+    *,
+    attempt: int = 1,
+    failures: int = 0,
+    policy: Policy = PATIENT,
+    timeout_seconds: float | None = None,
+    cancel_after: float | None = None,
+) -> HandlerOutcome:
+    """One attempt at a job, with hooks, threads and processes as in a consumer.
+
+    `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
+    somebody asks the job to stop after so many seconds: it ends cancelled, unless it was quicker.
+    """
+    if timeout_seconds is not None:
+        policy = msgspec.structs.replace(policy, timeout_seconds=timeout_seconds)
+    claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
+    stand_in = StandIn(claim)
+    with Offload() as offload:
+        runner = Runner(KEYS, policy, "tester", handlers, Nowhere(), stand_in.left)
+        runner.committer, runner.offload = stand_in, offload
+        runner.begin(claim)
+        running = runner.running[NONCE]
+
+        def cancel() -> None:
+            stand_in.cancelling = True
+            runner.stop(NONCE)
+
+        timer = asyncio.get_running_loop().call_later(cancel_after, cancel) if cancel_after is not None else None
+        try:
+            return await asyncio.shield(stand_in.outcome)
+        finally:
+            if timer:
+                timer.cancel()
+            if running.task:
+                running.task.cancel()
+
+
+class Nowhere(Places):
+    """There is no heart that would want to know."""
+
+    def __init__(self) -> None:
+        pass
+
+    def hold(self, nonce: str, deadline: float) -> int:
+        return 0
+
+    def free(self, slot: int) -> None:
+        pass
+
+
+class StandIn(Committer):
+    """Hears what one attempt says, and answers as the store would."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.cancelling = False
+        self.outcome: asyncio.Future[HandlerOutcome] = asyncio.get_running_loop().create_future()
+        self._job = claim
+        self._progress: list[Event] = []
+
+    def say(self, operation: Operation, heard: Heard) -> None:
+        if operation.name == "report":
+            self._progress.append(event_of(operation.args[-1]))
+            heard(b"cancelled" if self.cancelling else b"shown")
+        else:
+            if not self.outcome.done():
+                self.outcome.set_result(self._outcome(operation))
+            heard(b"ok")
+
+    def left(self) -> None:
+        """The attempt is over; one that lost its job says nothing more."""
+        asyncio.get_running_loop().call_soon(self._unheard)
+
+    def _unheard(self) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(HandlerOutcome(Status.SUPERSEDED, progress=tuple(self._progress)))
+
+    def _outcome(self, operation: Operation) -> HandlerOutcome:
+        progress = tuple(self._progress)
+        if self.cancelling:
+            return HandlerOutcome(Status.CANCELLED, progress=progress)
+        if operation.name == "complete":
+            return HandlerOutcome(Status.COMPLETED, result=event_of(operation.args[-1]).result, progress=progress)
+        if operation.name == "delay":
+            _, _, max_starts, delay_ms, *_ = operation.args
+            if self._job.number >= max_starts:
+                circles = Failure("TooManyStarts", f"it was started {self._job.number} times and never ended")
+                return HandlerOutcome(Status.FAILED, error=circles, progress=progress)
+            return HandlerOutcome(Status.DELAYED, progress=progress, again_in_seconds=delay_ms / 1000)
+        if operation.name == "release":
+            return HandlerOutcome(Status.SUPERSEDED, progress=progress)
+        _, _, attempts, max_starts, delay_ms, _, more = operation.args
+        error = msgspec.json.decode(b"{" + more[1:] + b"}")["error"]
+        again = self._job.failures + 1 < attempts and self._job.number < max_starts
+        return HandlerOutcome(
+            Status.RETRYING if again else Status.FAILED,
+            error=msgspec.convert(error, Failure),
+            progress=progress,
+            again_in_seconds=delay_ms / 1000 if again else None,
+            gave_up=attempts == 0,
+        )
+
+
+def event_of(body: bytes) -> Event:
+    return decode_event(expand(KEYS.id(KEY), NO_ID + body))

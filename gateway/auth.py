@@ -1,0 +1,147 @@
+"""Who may do what: API keys, of which only hashes are kept, each with scopes and, if it is limited, platforms."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final, Self
+
+from msgspec import Struct, structs
+
+from streams.errors import BadConfiguration, Forbidden
+from streams.policies import Platforms, Policy
+
+SETTING: Final = "TAILRACE_API_KEYS"
+KEY_MARK: Final = "trk_"  # a new key begins with it, so that logs can mask it and scanners of code find it
+LEAST_LENGTH: Final = 16  # of a secret: a shorter one can be guessed
+
+_SECRET = re.compile(r"[!-+\--9;-~]+")  # visible, without the comma and the colon that part entries and their parts
+_HASH = re.compile(r"sha256=([0-9a-fA-F]{64})")
+
+
+class Scope(StrEnum):
+    """What a key may be for."""
+
+    SUBMIT = "submit"  # bring work
+    READ = "read"  # see jobs, platforms, workers, live or not
+    ACT = "act"  # change what is there: cancel, retry, drop, pause, resume, replay, schedules
+    ADMIN = "admin"  # all of it, and restart
+
+
+class Key(Struct, frozen=True):
+    """One key. Its secret is not kept; its name is made of the hash and may be seen by anybody."""
+
+    digest: bytes
+    scopes: frozenset[Scope] = frozenset(Scope)
+    platforms: frozenset[str] | None = None  # None: all of them
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(b"name of " + self.digest).hexdigest()[:16]
+
+    def reading(self) -> "Key":
+        """The same key, good for looking only."""
+        return structs.replace(self, scopes=self.scopes & {Scope.READ, Scope.ADMIN} and frozenset({Scope.READ}))
+
+    def __repr__(self) -> str:
+        return f"Key({self.name})"
+
+
+class Keys:
+    """Every key of this deployment. Several at once let an old one go on until everybody has the new one."""
+
+    def __init__(self, keys: Sequence[Key] = ()) -> None:
+        self._keys = tuple(keys)
+        self._by_name = {key.name: key for key in self._keys}
+
+    @classmethod
+    def read(cls, text: str, platforms: Iterable[str]) -> Self:
+        """From entries `KEY[:scopes[:platforms]]`. A wrong one is named by its place, never by what it says."""
+        entries = [entry for line in text.splitlines() for part in line.split(",") if (entry := part.strip())]
+        known = frozenset(platforms)
+        keys = [_key(entry, f"{SETTING}: entry {place}", known) for place, entry in enumerate(entries, 1)]
+        if len({key.digest for key in keys}) < len(keys):
+            raise BadConfiguration(f"{SETTING}: two entries have the same secret; say it once, with all its scopes")
+        return cls(keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def limited_to(self) -> set[frozenset[str]]:
+        """Every choice of platforms that some key is limited to."""
+        return {key.platforms for key in self._keys if key.platforms is not None}
+
+    def find(self, secret: bytes) -> Key | None:
+        """The key of a secret. Every key is compared, each in the same time: how long it takes tells nothing."""
+        digest = hashlib.sha256(secret).digest()
+        found = None
+        for key in self._keys:
+            if hmac.compare_digest(key.digest, digest):
+                found = key
+        return found
+
+    def named(self, name: str) -> Key | None:
+        return self._by_name.get(name)
+
+    def __repr__(self) -> str:
+        return f"{len(self)} keys"
+
+
+NO_KEYS: Final = Keys()
+
+
+class Narrowed(Platforms):
+    """The platforms of one key. To it the others are not there."""
+
+    def __init__(self, policies: Platforms, names: frozenset[str]) -> None:
+        super().__init__({name: policy for name, policy in policies.items() if name in names})
+
+    def __getitem__(self, name: str) -> Policy:
+        self.known(name)
+        return super().__getitem__(name)
+
+    def known(self, name: str) -> str:
+        if name not in self._policies:
+            raise Forbidden(f"this key is for jobs of {', '.join(self)} only")
+        return name
+
+
+def new_secret() -> str:
+    return KEY_MARK + secrets.token_urlsafe(32)
+
+
+def entry_of(secret: str) -> str:
+    """How a configuration names a secret without saying it."""
+    return f"sha256={hashlib.sha256(secret.encode()).hexdigest()}"
+
+
+def _key(entry: str, where: str, known: frozenset[str]) -> Key:
+    secret, *rest = entry.split(":")
+    if len(rest) > 2:
+        raise BadConfiguration(f"{where} has more than three parts; write KEY:scopes:platforms, no colon in KEY")
+    scopes = [word for word in rest[0].split("+") if word] if rest else []
+    if any(word not in set(Scope) for word in scopes):
+        raise BadConfiguration(f"{where}: scopes are {', '.join(Scope)}, joined by +")
+    names = [word for word in rest[1].split("+") if word] if len(rest) == 2 else []
+    if any(name not in known for name in names):
+        raise BadConfiguration(f"{where}: a platform in it is not declared; known are {', '.join(sorted(known))}")
+    return Key(_digest(secret, where), frozenset(map(Scope, scopes or Scope)), frozenset(names) or None)
+
+
+def _digest(secret: str, where: str) -> bytes:
+    if hashed := _HASH.fullmatch(secret):
+        return bytes.fromhex(hashed[1])
+    if secret.startswith("sha256="):
+        raise BadConfiguration(f"{where}: sha256= is followed by the 64 hexadecimal digits of the secret's hash")
+    if len(secret) < LEAST_LENGTH or not _SECRET.fullmatch(secret):
+        raise BadConfiguration(
+            f"{where}: a key has {LEAST_LENGTH} or more visible ASCII characters, without comma and colon; "
+            "`tailrace keys new` makes one"
+        )
+    return hashlib.sha256(secret.encode()).digest()

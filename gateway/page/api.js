@@ -1,0 +1,83 @@
+// Asking the gateway, and the state of the connection to it.
+
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.detail || `the gateway answered ${status}`);
+    this.status = status;
+    this.field = body?.field;
+  }
+}
+
+async function send(path, options) {
+  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) });
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Problem(answer.status, body);
+  return body;
+}
+
+export const ask = (path) => send(path, { headers: { Accept: "application/json" } });
+export const act = (path, body = {}) =>
+  send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+const LONGEST_MS = 15_000;
+const OFFLINE_MS = 10_000; // without an answer for so long is more than a hiccup
+
+// Twice as long each time, and a little by chance, so that many pages do not come back as one.
+export const pause = (failures) => Math.min(LONGEST_MS, 500 * 2 ** failures) * (0.8 + 0.4 * Math.random());
+
+export const link = {
+  state: "connecting",
+  since: 0, // since when nothing is heard
+  next: 0, // when it is tried again
+  changed: () => {},
+
+  up(state = "live") {
+    this.since = this.next = 0;
+    this.to(state);
+  },
+  down(ms) {
+    this.since ||= Date.now();
+    this.next = Date.now() + ms;
+    this.to("lost");
+  },
+  to(state) {
+    const before = this.state;
+    this.state = state;
+    this.changed(before);
+  },
+  get words() {
+    if (this.state !== "lost") return this.state;
+    const wait = Math.max(0, Math.ceil((this.next - Date.now()) / 1000));
+    if (Date.now() - this.since > OFFLINE_MS) return `offline since ${new Date(this.since).toLocaleTimeString([], { hour12: false })}`;
+    return wait ? `reconnecting in ${wait} s` : "reconnecting";
+  },
+};
+
+// Look again and again while somebody looks at the page; slower while it fails. The answer is a way to look at once.
+export function poll(look, ms = 2000) {
+  let timer;
+  let failures = 0;
+  let busy = false;
+  async function once() {
+    clearTimeout(timer);
+    if (document.hidden || busy) return;
+    busy = true;
+    try {
+      await look();
+      failures = 0;
+      link.up();
+      timer = setTimeout(once, ms);
+    } catch (error) {
+      if (!(error instanceof Problem || error instanceof TypeError || error instanceof DOMException)) console.error(error);
+      const wait = pause(++failures);
+      link.down(wait);
+      timer = setTimeout(once, wait);
+    } finally {
+      busy = false;
+    }
+  }
+  document.addEventListener("visibilitychange", once);
+  addEventListener("online", once);
+  once();
+  return once;
+}

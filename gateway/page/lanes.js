@@ -1,0 +1,172 @@
+// What happened to a job, told from nothing but its events: a lane for each attempt, and the time axis they share.
+// Pure: events and a time in, plain values out.
+
+const ENDS = new Set(["completed", "failed", "cancelled"]);
+
+// The events of one job, each once.
+export class History {
+  constructor() {
+    this.events = [];
+    this.seen = new Set();
+  }
+
+  add(event) {
+    if (this.seen.has(event.id)) return false;
+    this.seen.add(event.id);
+    this.events.push(event);
+    return true;
+  }
+}
+
+export function storyOf(events) {
+  const story = { lanes: [], state: "waiting", failures: 0, crashes: 0, progress: null, ended: false, last: null };
+  let lane = null; // the attempt that runs
+  let wait = null; // since when the job waits for the next one, why, and until when by itself
+
+  function leave(at, outcome, event) {
+    if (!lane) story.lanes.push((lane = { attempt: null, worker: null, wait, started: null, steps: [] }));
+    Object.assign(lane, { end: at, outcome, reason: event.reason, error: event.error, by: event.by });
+    lane = null;
+  }
+
+  for (const event of events) {
+    const at = Date.parse(event.time);
+    const later = Date.parse(event.retryAt || event.until || "") || null;
+    story.last = event;
+    switch (event.status) {
+      case "queued":
+        wait = { from: at, why: "queued", until: null };
+        break;
+      case "started":
+        lane = { attempt: event.attempt, worker: event.workerId, wait, started: at, at, steps: [], end: null, outcome: null };
+        story.lanes.push(lane);
+        story.state = "active";
+        story.progress = null;
+        break;
+      case "progress":
+        if (!lane) break;
+        lane.steps.push({ id: event.id, step: event.step, of: event.of, message: event.message, from: lane.at, to: at });
+        lane.at = at;
+        story.progress = percent(event);
+        break;
+      case "superseded":
+        if (event.reason === "lost") story.crashes++;
+        leave(at, "superseded", event);
+        wait = { from: at, why: "waiting", until: null };
+        story.state = "waiting";
+        break;
+      case "retrying":
+        story.failures++;
+        leave(at, "retrying", event);
+        wait = { from: at, why: "retry", until: later };
+        story.state = "delayed";
+        break;
+      case "delayed":
+        wait = { from: lane || !wait ? at : wait.from, why: "delayed", until: later };
+        if (lane) leave(at, "delayed", event);
+        story.state = "delayed";
+        break;
+      case "awaiting":
+        if (lane) leave(at, "awaiting", event);
+        wait = { from: at, why: "children", until: null };
+        story.state = "waiting-children";
+        break;
+      case "cancelling":
+        if (lane) lane.cancelling = at;
+        break;
+      case "reopened":
+        wait = { from: at, why: "reopened", until: null };
+        story.state = "waiting";
+        story.failures = story.crashes = 0;
+        break;
+      default:
+        if (!ENDS.has(event.status)) break;
+        if (event.status === "failed" && event.reason === "lost") story.crashes++;
+        else if (event.status === "failed" && !event.reason) story.failures++;
+        leave(at, event.status, event);
+        wait = null;
+        story.state = event.status;
+    }
+    story.ended = ENDS.has(story.state);
+  }
+  if (!lane && wait) story.lanes.push({ attempt: null, worker: null, wait, started: null, steps: [], end: null, outcome: null });
+  story.running = lane;
+  return story;
+}
+
+// How far a numbered step is; a number without `of` is per cent already.
+export function percent({ step, of }) {
+  if (typeof step !== "number") return null;
+  const share = of == null ? step : of > 0 ? (100 * step) / of : 100;
+  return Math.min(100, Math.max(0, share));
+}
+
+const NICE = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+const niceStep = (seconds) => NICE.find((step) => step >= seconds) ?? Math.ceil(seconds / 86400) * 86400;
+
+// Where each moment stands, in per cent. A long wait would press the work into a sliver, so waits are shortened to a
+// share of the work, and say so. While the job goes on, the axis ends at a round time: lanes grow into what is free.
+export function axisOf(lanes, now, ended) {
+  const first = lanes[0]?.wait?.from ?? lanes[0]?.started ?? now;
+  const last = Math.max(first + 100, ...lanes.map((lane) => lane.end ?? now));
+  const cuts = [];
+  let work = 0;
+  for (const lane of lanes) {
+    if (lane.started) work += (lane.end ?? now) - lane.started;
+    const to = lane.started ?? lane.end ?? now;
+    if (lane.wait && to > lane.wait.from) cuts.push({ from: lane.wait.from, to });
+  }
+  const most = work > 0 ? Math.max(0.4 * work, 400) : Infinity;
+  let saved = 0;
+  const shortened = cuts
+    .filter((cut) => cut.to - cut.from > 1.5 * most)
+    .map((cut) => {
+      const gain = cut.to - cut.from - most;
+      saved += gain;
+      return { ...cut, most, gain };
+    });
+  const shown = (at) => {
+    let place = at - first;
+    for (const cut of shortened) {
+      if (at >= cut.to) place -= cut.gain;
+      else if (at > cut.from) place -= (cut.gain * (at - cut.from)) / (cut.to - cut.from);
+    }
+    return place;
+  };
+  const length = last - first - saved;
+  const step = niceStep(length / 6000) * 1000;
+  const span = ended ? length : Math.ceil((length * 1.02) / step) * step;
+  const at = (ms) => Math.min(100, Math.max(0, (100 * shown(ms)) / span));
+  const ticks = [];
+  const beyond = first + span + saved;
+  for (const [from, to] of openStretches(first, beyond, shortened)) {
+    for (let tick = Math.ceil((from - first) / step) * step; first + tick <= to && ticks.length < 20; tick += step) {
+      const place = at(first + tick);
+      if (!ticks.length || place - ticks.at(-1).place > 6) ticks.push({ place, seconds: tick / 1000 });
+    }
+  }
+  return { at, ticks, isShort: (wait) => shortened.some((cut) => cut.from === wait.from) };
+}
+
+function openStretches(first, last, cuts) {
+  const stretches = [];
+  let from = first;
+  for (const cut of cuts) {
+    stretches.push([from, cut.from]);
+    from = cut.to;
+  }
+  return [...stretches, [from, last]];
+}
+
+// At most so many segments in a lane: neighbours are drawn as one.
+export function gathered(steps, most = 120) {
+  const size = Math.ceil(steps.length / most);
+  if (size <= 1) return steps;
+  const groups = [];
+  for (let i = 0; i < steps.length; i += size) {
+    const group = steps.slice(i, i + size);
+    const [one, other] = [group[0], group.at(-1)];
+    groups.push({ ...other, from: one.from, step: group.length > 1 ? `${one.step}–${other.step}` : one.step });
+  }
+  return groups;
+}

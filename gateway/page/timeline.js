@@ -1,0 +1,96 @@
+// The lanes of a job, drawn: one for each attempt, on one time axis.
+
+import { h } from "/page/dom.js";
+import { axisOf, gathered } from "/page/lanes.js";
+import { duration, mark } from "/page/words.js";
+
+const WAITS = { queued: "queued", waiting: "in line", retry: "retry", delayed: "delayed", children: "waits for its children", reopened: "reopened" };
+
+// `read` shows what a segment says, `open` goes to its event; `silent` is for how long its worker has not beaten.
+export function timeline(story, now, { read, open, silent }) {
+  const axis = axisOf(story.lanes, now, story.ended);
+  return [
+    story.lanes.map((lane, index) => row(lane, story.lanes[index + 1], axis, now, { read, open, silent: lane === story.running ? silent : null })),
+    h("div", { class: "axis", "aria-hidden": "true" }, axis.ticks.map(({ place, seconds }) =>
+      h("span", { style: { left: `${place}%` }, class: place > 94 ? "last" : null }, mark(seconds)))),
+  ];
+}
+
+function row(lane, next, axis, now, view) {
+  const name = lane.attempt ? `attempt ${lane.attempt}` : "next attempt";
+  const [verdict, tone] = verdictOf(lane, next, now, view.silent);
+  return h("div", { class: `lane ${tone}`, key: lane.attempt ?? `wait ${lane.wait?.from}`, role: "group", "aria-label": `${name}: ${verdict}` },
+    h("div", { class: "lane-name" }, h("b", null, name), lane.worker && h("span", { class: "worker", title: lane.worker }, lane.worker)),
+    h("div", { class: "track" },
+      axis.ticks.map(({ place }) => h("i", { class: "grid", style: { left: `${place}%` } })),
+      lane.wait && waiting(lane, axis, now, view),
+      lane.started && work(lane, name, axis, now, view)),
+    h("div", { class: "lane-verdict" }, verdict));
+}
+
+function waiting(lane, axis, now, view) {
+  const until = lane.wait.until ?? lane.wait.from;
+  const to = lane.started ?? lane.end ?? now;
+  const resting = Math.min(until, to);
+  const parts = [];
+  if (resting > lane.wait.from) parts.push(["resting", lane.wait.from, resting]);
+  if (to > resting) parts.push(["waiting", resting, to]);
+  const cut = axis.isShort(lane.wait);
+  const said = `${WAITS[lane.wait.why]} ${duration((to - lane.wait.from) / 1000)}`;
+  return parts.map(([kind, from, end]) => {
+    const [left, right] = [axis.at(from), axis.at(end)];
+    return h("span", { key: kind, class: `${kind} ${cut ? "cut" : ""}`, style: place(left, right), title: said,
+      onpointerenter: () => view.read(said) }, right - left > 14 && h("span", null, cut || right - left > 20 ? said : WAITS[lane.wait.why]));
+  });
+}
+
+const place = (left, right) => ({ left: `${left.toFixed(3)}%`, width: `${Math.max(0, right - left).toFixed(3)}%` });
+
+function work(lane, name, axis, now, view) {
+  const end = lane.end ?? now;
+  const steps = gathered(lane.steps).map((step) => {
+    const [left, right] = [axis.at(step.from), axis.at(step.to)];
+    const label = `${name}, step ${step.step}${step.of ? ` of ${step.of}` : ""}, ${duration((step.to - step.from) / 1000)}`;
+    const said = step.message ? `${label}: ${step.message}` : label;
+    return h("button", { key: step.id, type: "button", class: "step", style: place(left, right), "aria-label": said,
+      onpointerenter: () => view.read(said), onfocus: () => view.read(said), onclick: () => view.open(step.id) },
+      right - left > 2.5 && h("span", null, step.step));
+  });
+  const [left, right] = [axis.at(lane.at), axis.at(end)];
+  const lost = lane.outcome === "superseded" && lane.reason === "lost";
+  const tail = lost ? `no word for ${duration((end - lane.at) / 1000)}` : "";
+  return [
+    steps,
+    h("span", { key: "tail", class: `tail ${lost ? "lost" : ""}`, style: place(left, right), onpointerenter: () => view.read(tail || `${name}: at work`) },
+      tail && right - left > 16 && h("span", null, tail)),
+    h("span", { key: "cap", class: "cap", style: { left: `${right}%` } }),
+  ];
+}
+
+// What became of an attempt, in words, and its colour.
+function verdictOf(lane, next, now, silent) {
+  const took = lane.started ? duration(((lane.end ?? now) - lane.started) / 1000) : "";
+  switch (lane.outcome) {
+    case "superseded":
+      return [`superseded${next?.attempt ? ` by ${next.attempt}` : ""}: ${lane.reason === "lost" ? "worker lost" : lane.reason || ""} · ${took}`, "lost"];
+    case "retrying":
+      return [`failed: ${lane.error?.type || "error"} · ${took}`, "retry"];
+    case "delayed":
+      return [`put off · ${took}`, "wait"];
+    case "awaiting":
+      return [`waits for its children · ${took}`, "wait"];
+    case "completed":
+      return [`completed · ${took}`, "done"];
+    case "failed":
+      return [`failed: ${lane.error?.type || lane.reason || "error"}${took && ` · ${took}`}`, "fail"];
+    case "cancelled":
+      return [`cancelled${lane.by ? ` by ${lane.by}` : ""}${took && ` · ${took}`}`, "cancel"];
+  }
+  if (lane.started) {
+    if (lane.cancelling) return [`asked to stop · ${took}`, "cancel"];
+    return silent != null ? [`silent for ${duration(silent)}`, "silent"] : [`running · ${took}`, "run"];
+  }
+  const rest = lane.wait.until ? (lane.wait.until - now) / 1000 : 0;
+  if (rest > 0) return [`${lane.wait.why === "retry" ? "retry" : "starts"} in ${rest < 60 ? `${Math.ceil(rest)} s` : duration(rest)}`, lane.wait.why === "retry" ? "retry" : "wait"];
+  return [`in line for ${duration((now - Math.max(lane.wait.from, lane.wait.until || 0)) / 1000)}`, "wait"];
+}

@@ -1,0 +1,61 @@
+"""Plans and materials: the two routes of an application that hands long work over, each with a kind of its own."""
+
+from typing import Annotated
+
+from msgspec import Meta, field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.bodies import Body, read_body
+from gateway.jobs import links_of
+from gateway.replies import reply
+from gateway.submissions import renamed, replayed
+from producers import Producer, Submission, Submitted
+from producers.kinds import Name, Text
+from streams.errors import WrongField
+
+
+class PlanBody(Body, frozen=True):
+    userId: Name
+    goal: Text
+    materialIds: Annotated[list[Name], Meta(max_length=1000)] = field(default_factory=list)
+    planId: Name | None = None
+    jobId: str | None = None
+
+
+class MaterialBody(Body, frozen=True):
+    materialId: Name
+    document: Name | None = None  # where it was uploaded to; else it is called as the material is
+    jobId: str | None = None
+
+
+class Plans:
+    """The routes of plans and materials."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    async def plan(self, request: Request) -> Response:
+        body = await read_body(request, PlanBody)
+        args = {"userId": body.userId, "goal": body.goal, "materialIds": body.materialIds}
+        if body.planId is not None:
+            args["planId"] = body.planId
+        job = await self._submit(Submission("plan-generation", "make-plan", args, body.jobId))
+        return reply({"jobId": job.job_id, "status": "pending"}, 202, headers(job))
+
+    async def material(self, request: Request) -> Response:
+        body = await read_body(request, MaterialBody)
+        args = {"materialId": body.materialId, "document": body.document or body.materialId}
+        job = await self._submit(Submission("material-processing", "process-material", args, body.jobId))
+        answer = {"materialId": body.materialId, "status": "processing", "jobId": job.job_id}
+        return reply(answer, 202, headers(job))
+
+    async def _submit(self, asked: Submission) -> Submitted:
+        try:
+            return await self._producer.submit(asked)
+        except WrongField as error:
+            raise WrongField(renamed(error.field, {"id": "jobId"}), error.reason) from None
+
+
+def headers(job: Submitted) -> dict[str, str]:
+    return {"Location": links_of(job.job_id)["self"], **replayed(job)}

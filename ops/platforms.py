@@ -1,0 +1,48 @@
+"""`platforms`: every platform with its counts, straight from the store."""
+
+import argparse
+
+import anyio
+import msgspec
+
+from ops.reach import reach
+from ops.terminal import console, row, table
+from streams.overview import Overview, take_overviews
+from streams.presence import Consumer, Presence
+from streams.settings import StreamsSettings
+from streams.transitions import Transitions
+
+
+def run(options: argparse.Namespace) -> int:
+    overviews, consumers = anyio.run(look, options)
+    serving = {each.platform: alive_on(each.platform, consumers) for each in overviews}
+    if options.json:
+        told = [{**msgspec.to_builtins(each), "consumers": serving[each.platform]} for each in overviews]
+        print(msgspec.json.encode(told).decode())
+        return 0
+    shown = table(
+        "platform", "waiting", "running", "delayed", "completed", "failed", "cancelled", "oldest", "workers", ""
+    )
+    for each in overviews:
+        oldest = "" if each.oldest_waiting_seconds is None else f"{each.oldest_waiting_seconds:.1f} s"
+        counts = (each.waiting, each.running, each.delayed, each.completed, each.failed, each.cancelled)
+        row(shown, each.platform, *counts, oldest, len(serving[each.platform]), note(each))
+    console().print(shown)
+    return 0
+
+
+async def look(options: argparse.Namespace) -> tuple[list[Overview], list[Consumer]]:
+    platforms = StreamsSettings.read().platforms
+    async with reach(options.data) as store:
+        consumers = await Presence(Transitions(store), platforms).see()
+        return await take_overviews(store, platforms), consumers
+
+
+def alive_on(platform: str, consumers: list[Consumer]) -> list[str]:
+    return [each.owner for each in consumers if each.alive and platform in each.platforms]
+
+
+def note(overview: Overview) -> str:
+    if overview.paused:
+        return f"paused by {overview.paused_by or 'somebody'}, {overview.paused_since or 'nobody knows when'}"
+    return f"held for {overview.held_seconds:.1f} s" if overview.held_seconds else ""

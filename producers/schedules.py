@@ -1,0 +1,180 @@
+"""The door for schedules: checks them, keeps them, and makes the job of each tick."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from producers.kinds import check_args, field_of
+from producers.producer import fingerprint
+from streams.errors import BadConfiguration, ScheduleNotFound, WrongField
+from streams.events import iso
+from streams.keys import PlatformKeys
+from streams.messages import Job, encode
+from streams.options import Options
+from streams.policies import Platforms
+from streams.schedules import (
+    Planned,
+    Schedule,
+    check_name,
+    decode_schedule,
+    encode_schedule,
+    mark_of,
+    next_tick,
+    read_schedule,
+    read_schedules,
+)
+from streams.transitions import Transitions
+
+LARGEST = 64 * 1024  # of a definition: it is read at each of its ticks
+
+
+class Schedules:
+    """Every way in which a schedule may be changed."""
+
+    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
+        self._transitions = transitions
+        self._platforms = platforms
+
+    async def upsert(self, schedule: Schedule) -> Planned:
+        """Keep a schedule, new or changed. Its next tick stays while its times do; one that is paused stays paused."""
+        check(schedule, self._platforms)
+        keys = PlatformKeys(schedule.platform)
+        while True:
+            now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, schedule.name)
+            known = known_from(before)
+            wanted = msgspec.structs.replace(schedule, paused=schedule.paused or bool(known and known.paused))
+            keep = known is not None and known.same_times(wanted)
+            planned = await self._write(keys, wanted, before, now_ms, tick_ms if keep else None)
+            if planned:
+                return planned
+
+    async def list(self, platform: str | None = None) -> list[Planned]:
+        """The schedules of one platform, or of all."""
+        names = list(self._platforms) if platform is None else [self._platforms.known(platform)]
+        return await read_schedules(self._transitions.store, [PlatformKeys(name) for name in names])
+
+    async def get(self, platform: str, name: str) -> Planned:
+        keys = self._keys(platform, name)
+        _, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
+        return Planned(_found(platform, name, before), tick_ms)
+
+    async def pause(self, platform: str, name: str) -> Planned:
+        """No more ticks until it is resumed."""
+        return await self._set_paused(platform, name, True)
+
+    async def resume(self, platform: str, name: str) -> Planned:
+        """Tick again from now on; what it would have done meanwhile was not missed, but not wanted."""
+        return await self._set_paused(platform, name, False)
+
+    async def remove(self, platform: str, name: str) -> None:
+        """Forget a schedule; jobs it has submitted stay."""
+        keys = self._keys(platform, name)
+        if await self._transitions.unschedule(keys, name) == "missing":
+            raise ScheduleNotFound(platform, name)
+
+    async def _set_paused(self, platform: str, name: str, paused: bool) -> Planned:
+        keys = self._keys(platform, name)
+        while True:
+            now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
+            known = _found(platform, name, before)
+            wanted = msgspec.structs.replace(known, paused=paused)
+            planned = await self._write(keys, wanted, before, now_ms, tick_ms)
+            if planned:
+                return planned
+
+    async def _write(
+        self, keys: PlatformKeys, wanted: Schedule, before: bytes | None, now_ms: int, tick_ms: int | None
+    ) -> Planned | None:
+        """Replace what was read; None when somebody else has done so. A tick that was read stays."""
+        definition = encode_schedule(wanted)
+        if definition == before and wanted.paused == (tick_ms is None):
+            return Planned(wanted, tick_ms)  # nothing to write
+        if wanted.paused and before:  # also when the store is full
+            word = await self._transitions.unschedule(keys, wanted.name, mark_of(before), definition)
+            return Planned(wanted, None) if word == "ok" else None
+        next_ms = None if wanted.paused else tick_ms or next_tick(wanted, now_ms)
+        if next_ms is None and not wanted.paused:
+            raise WrongField("cron", "never fires again")
+        word = await self._transitions.schedule(
+            keys, wanted.name, mark_of(before), definition, next_ms, keep=tick_ms is not None
+        )
+        return None if word == "changed" else Planned(wanted, next_ms)
+
+    def _keys(self, platform: str, name: str) -> PlatformKeys:
+        keys = PlatformKeys(self._platforms.known(platform))
+        check_name(name)
+        return keys
+
+
+def check(schedule: Schedule, platforms: Platforms) -> None:
+    """Refuse what no consumer could do, naming the field; its times have checked themselves."""
+    platforms.known(schedule.platform)
+    check_args(schedule.kind, schedule.args)
+    try:
+        size = len(encode_schedule(schedule))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WrongField("args", f"cannot be written as JSON: {error}") from None
+    if size > LARGEST:
+        raise WrongField("args", f"a schedule has at most {LARGEST} bytes; keep larger data elsewhere")
+
+
+def configured(schedules: Iterable[Schedule], platforms: Platforms, served: Sequence[str]) -> list[Schedule]:
+    """The schedules of a configuration file that are for these platforms, checked."""
+    chosen = [schedule for schedule in schedules if schedule.platform in served]
+    for schedule in chosen:
+        try:
+            check(schedule, platforms)
+        except WrongField as error:
+            raise BadConfiguration(f"schedule {schedule.name} in the configuration file: {error}") from None
+    return chosen
+
+
+def job_of(schedule: Schedule, tick_ms: int) -> tuple[Job, str]:
+    """The job of a tick and its fingerprint; whoever makes it makes the same one."""
+    key = f"{schedule.name}-{tick_ms}"
+    job = Job(schedule.platform, key, schedule.kind, encode(schedule.args), schedule.options)
+    return job, fingerprint(schedule.kind, schedule.args, schedule.options)
+
+
+def describe(planned: Planned) -> dict[str, Any]:
+    """A schedule as it is shown, over HTTP and from the command line."""
+    schedule = planned.schedule
+    return {
+        "name": schedule.name,
+        "platform": schedule.platform,
+        "kind": schedule.kind,
+        "args": schedule.args,
+        "options": schedule.options,
+        "cron": schedule.cron,
+        "every_seconds": schedule.every_seconds,
+        "tz": schedule.tz,
+        "missed": schedule.missed,
+        "paused": schedule.paused,
+        "nextTick": None if planned.next_ms is None else iso(planned.next_ms),
+    }
+
+
+def options_of(said: Any) -> Options:
+    """What is said of each job; a refusal names the field inside `options`."""
+    try:
+        return msgspec.convert(said, Options)
+    except msgspec.ValidationError as error:
+        raise WrongField(*field_of(error, "options")) from None
+    except WrongField as error:
+        raise WrongField(f"options.{error.field}", error.reason) from None
+
+
+def known_from(definition: bytes | None) -> Schedule | None:
+    """What a definition says; None when there is none, or when somebody else wrote it."""
+    try:
+        return decode_schedule(definition) if definition else None
+    except (WrongField, ValueError):
+        return None
+
+
+def _found(platform: str, name: str, definition: bytes | None) -> Schedule:
+    known = known_from(definition)
+    if known is None:
+        raise ScheduleNotFound(platform, name)
+    return known

@@ -1,0 +1,107 @@
+-- How new work comes in line, for every transition that brings some: `submit` and `tick`.
+
+-- Accepts a job once; what it takes and answers is told in `submit`.
+local function accept(record, args, key, band, kind, payload, fingerprint, room, extras)
+  local known = call('HMGET', record, 'fingerprint', 'state')
+  if known[2] then
+    if known[1] == fingerprint then
+      return { 'again', known[2] }
+    end
+    return { 'conflict' }
+  end
+
+  local extra, until_ms = {}, nil
+  if #extras > 0 then
+    for name, value in string.gmatch(extras, '(%S-)=(%S+)') do
+      extra[name] = value
+    end
+    until_ms = extra.run_at_ms or extra.delay_ms and now_ms + extra.delay_ms
+    if until_ms and tonumber(until_ms) <= tonumber(now_ms) then
+      until_ms = nil
+    end
+    if extra.dedupe then
+      local taken = prefix .. 'dedupe:' .. extra.dedupe
+      local other = call('GET', taken)
+      local state = other and call('HGET', prefix .. 'job:' .. other, 'state')
+      if state then
+        if extra.mode == 'debounce' and state == 'delayed' and until_ms and
+          call('HGET', prefix .. 'job:' .. other, 'attempt') == false then -- the newest asks, the oldest waits
+          call('SET', prefix .. 'args:' .. other, payload)
+          call('HSET', prefix .. 'job:' .. other, 'fingerprint', fingerprint, 'kind', kind, 'options', extra.options or '')
+          call('ZADD', due, until_ms, other)
+          call('ZREM', alarms, '!' .. other)
+          if extra.expires_ms then
+            call('ZADD', alarms, extra.expires_ms, '!' .. other)
+          end
+          rung = true
+          return { 'replaced', other, state }
+        end
+        return { 'duplicate', other, state }
+      end
+      call('SET', taken, key)
+      if extra.ttl_ms then
+        call('PEXPIRE', taken, extra.ttl_ms)
+      end
+    end
+  end
+
+  local entry
+  if #payload > tonumber(room) or until_ms then -- what starts later may be replaced until then
+    call('SET', args, payload)
+    entry = call('XADD', jobs[band], '*', 'id', key)
+  else
+    entry = call('XADD', jobs[band], '*', 'id', key, 'args', payload)
+  end
+  call('HSET', record, 'state', until_ms and 'delayed' or 'waiting', 'kind', kind, 'entry', entry, 'fingerprint', fingerprint)
+  if band ~= 'normal' then -- as most are: a record without a band costs 16 bytes less
+    call('HSET', record, 'band', band)
+  end
+  rung = true
+  if #extras == 0 then
+    return { 'accepted', 'waiting' }
+  end
+
+  if extra.options then
+    call('HSET', record, 'options', extra.options)
+  end
+  local marks = {}
+  for _, name in ipairs({ 'order', 'limit', 'keep', 'dedupe' }) do
+    if extra[name] and not (name == 'dedupe' and extra.mode == 'throttle') then
+      marks[#marks + 1] = name .. '=' .. extra[name]
+    end
+  end
+  if #marks > 0 then
+    call('HSET', record, 'marks', table.concat(marks, ' '))
+  end
+  if extra.dedupe then
+    call('HSET', record, 'dedupe', extra.dedupe)
+  end
+  if extra.order then
+    local line, place = prefix .. 'order:' .. extra.order, acceptance(entry)
+    local last = call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+    if last and tonumber(last) >= tonumber(place) then -- accepted in the same millisecond, in another band
+      place = format('%.0f', last + 1)
+    end
+    call('ZADD', line, place, key)
+  end
+  if extra.expires_ms then
+    call('ZADD', alarms, extra.expires_ms, '!' .. key)
+  end
+  if until_ms or extra.first then -- its entry pends under the reserved consumer: it does not wait for its turn in the line
+    local held_back = redis.pcall('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'FORCE', 'JUSTID')
+    if held_back.err then -- a new line
+      call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
+      call('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'FORCE', 'JUSTID')
+    end
+  end
+  if until_ms then
+    call('HSET', record, 'seq', emit(key, { seq = 1 }, body(nil, 'delayed', nil, ',"until":"' .. iso(tonumber(until_ms)) .. '"')))
+    call('ZADD', due, until_ms, key)
+    return { 'accepted', 'delayed' }
+  end
+  if extra.first then
+    local foremost = call('ZRANGE', front, 0, 0, 'WITHSCORES')[2]
+    call('ZADD', front, format('%.0f', math.min(-acceptance(entry), (foremost or 0) - 1)), key)
+  end
+  return { 'accepted', 'waiting' }
+end

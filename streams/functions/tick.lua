@@ -1,0 +1,51 @@
+-- tick: bring the job of a schedule's tick in line and move the schedule to its next one, once whoever asks.
+-- KEYS  record       hash    the job's record, made here
+--       log          list    its history, begun here when it is to start later
+--       args         string  args too large for the stream entry
+--       schedules    hash    every schedule's definition
+--       ticks        zset    when each one is due next
+--       jobs_urgent  stream  the line of a band, as its three neighbours
+--       jobs_high    stream
+--       jobs_normal  stream
+--       jobs_low     stream
+--       front        zset    where a job that goes first goes
+--       due          zset    where a job that starts later rests
+--       alarms       zset    when it expires
+--       events       stream  the live feed
+--       bell         stream  rung for those who wait for work
+-- ARGV  name         the schedule's name
+--       before       SHA-1 of the definition that the caller acts on
+--       tick_ms      the tick it was seen at
+--       next_ms      its next one; empty: there is none
+--       missed       1: nobody ran at the time, and its job is not wanted any more
+--       key          the job's key
+--       band         its priority
+--       kind         what is to be done
+--       payload      its args, JSON
+--       fingerprint  of kind, args and options
+--       room         args longer than this many bytes are kept beside the entry
+--       extras       what few jobs have, see submit
+-- Returns  the answer of submit | missed | passed | gone | refused <why>
+local known = call('HGET', schedules, name)
+if not known then
+  call('ZREM', ticks, name)
+  return { 'gone' }
+end
+local place = call('ZSCORE', ticks, name)
+if not place or tonumber(place) ~= tonumber(tick_ms) or redis.sha1hex(known) ~= before then
+  return { 'passed' } -- somebody else was here, or it was changed meanwhile
+end
+-- First the next tick: whatever becomes of this one's job, the schedule goes on.
+if next_ms == '' then
+  call('ZREM', ticks, name)
+else
+  call('ZADD', ticks, next_ms, name)
+end
+if missed == '1' then
+  return { 'missed' }
+end
+local fine, answer = pcall(accept, record, args, key, band, kind, payload, fingerprint, room, extras)
+if fine then
+  return answer
+end
+return { 'refused', type(answer) == 'table' and answer.err or tostring(answer) }

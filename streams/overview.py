@@ -1,0 +1,168 @@
+"""Each platform at a glance: how many jobs are in which state, whether it is paused, how long the oldest one waits."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from streams.connection import Command, Store
+from streams.errors import WrongField
+from streams.events import expand
+from streams.keys import BANDS, GROUP, PlatformKeys
+from streams.messages import Record, decode_event
+from streams.options import at_ms
+from streams.reading import to_record
+from streams.states import State
+
+FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
+NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front
+KEPT_APART = 10_000  # ended jobs with a time of their own are told apart by their state up to this many
+
+
+class Overview(Struct, frozen=True):
+    """Counts of one platform at one moment; of ended jobs, those that are still kept."""
+
+    platform: str
+    waiting: int
+    running: int
+    delayed: int
+    completed: int
+    failed: int
+    cancelled: int
+    oldest_waiting_seconds: float | None
+    paused: bool
+    paused_by: str | None
+    paused_since: str | None
+    held_seconds: float | None  # a handler found a rate exceeded: nothing starts before that
+
+
+async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
+    """Every platform in a few trips, however many there are."""
+    all_keys = [PlatformKeys(platform) for platform in platforms]
+    commands: list[Command] = [("TIME",)]
+    for keys in all_keys:
+        commands += [("XLEN", keys.jobs(band)) for band in BANDS]
+        kept, failed, cancelled = keys["ended_kept"], keys["ended_failed"], keys["ended_cancelled"]
+        commands += [
+            ("HLEN", keys["leases"]),
+            ("ZCARD", keys["due"]),
+            ("LLEN", keys["ended_completed"]),
+            ("ZCARD", kept),
+            ("ZINTERCARD", 2, kept, failed, "LIMIT", KEPT_APART),
+            ("ZINTERCARD", 2, kept, cancelled, "LIMIT", KEPT_APART),
+            ("ZCARD", failed),
+            ("ZCARD", cancelled),
+            ("HMGET", keys["control"], "paused", "held_until_ms"),
+        ]
+    clock, *replies = await store.commands(commands)
+    now_ms = to_ms(clock)
+    width = (len(commands) - 1) // len(all_keys) if all_keys else 1
+    overviews = []
+    rows = [replies[start : start + width] for start in range(0, len(replies), width)]
+    lines = [
+        (keys, [band for band, length in zip(BANDS, row, strict=False) if length])
+        for keys, row in zip(all_keys, rows, strict=True)
+    ]
+    oldest = await find_oldest(store, lines)
+    for keys, row in zip(all_keys, rows, strict=True):
+        *lengths, running, delayed, completed, kept, kept_failed, kept_cancelled, failed, cancelled, control = row
+        waiting = max(0, sum(lengths) - running - delayed)
+        since = oldest.get(keys.platform) if waiting else None
+        by, paused_since = read_pause(control[0])
+        held_ms = float(control[1] or 0) - now_ms
+        overviews.append(
+            Overview(
+                platform=keys.platform,
+                waiting=waiting,
+                running=running,
+                delayed=delayed,
+                completed=completed + kept - kept_failed - kept_cancelled,
+                failed=failed,
+                cancelled=cancelled,
+                oldest_waiting_seconds=None if since is None else round(max(0, now_ms - since) / 1000, 3),
+                paused=control[0] is not None,
+                paused_by=by,
+                paused_since=paused_since,
+                held_seconds=round(held_ms / 1000, 3) if held_ms > 0 else None,
+            )
+        )
+    return overviews
+
+
+def to_ms(clock: Sequence[bytes]) -> int:
+    """What TIME answers, in milliseconds."""
+    return int(clock[0]) * 1000 + int(clock[1]) // 1000
+
+
+def pause_note(by: str | None, since: str) -> str:
+    """Who paused a platform and when, as the store keeps it."""
+    return f"{since} {by}" if by else since
+
+
+def read_pause(note: bytes | None) -> tuple[str | None, str | None]:
+    """Who paused a platform, and since when; whatever else somebody wrote there is who."""
+    text = (note or b"").decode(errors="replace")
+    since, _, by = text.partition(" ")
+    try:
+        return (by or None, since) if at_ms(since, "since") else (text or None, None)
+    except WrongField:
+        return text or None, None
+
+
+async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence[str]]]) -> dict[str, int]:
+    """Since when the job waits that has waited longest, by platform.
+
+    Looked at are the head of each line, the front, and the first entries that nobody was given. A line may begin with
+    very many jobs that rest; what is parked behind those is not seen, so this is the least that somebody waits.
+    """
+    wanted = [(keys, band) for keys, bands in lines for band in bands]
+    groups = await store.commands([("XINFO", "GROUPS", keys.jobs(band)) for keys, band in wanted])
+    commands: list[Command] = []
+    owners: list[PlatformKeys] = []
+    for (keys, band), found in zip(wanted, groups, strict=True):
+        delivered = last_delivered(found)
+        commands += [
+            ("XRANGE", keys.jobs(band), "-", "+", "COUNT", FIRST_IN_LINE),
+            ("XRANGE", keys.jobs(band), f"({delivered}", "+", "COUNT", NOT_HANDED_OUT),
+        ]
+        owners += [keys, keys]
+    fronts = [keys for keys, bands in lines if bands]
+    commands += [("ZRANGE", keys["front"], 0, NOT_HANDED_OUT - 1) for keys in fronts]
+    replies = await store.commands(commands)
+    candidates: dict[tuple[str, str], PlatformKeys] = {}
+    for keys, entries in zip(owners, replies, strict=False):
+        for _, values in entries:
+            candidates[keys.platform, values[1].decode(errors="replace")] = keys
+    for keys, members in zip(fronts, replies[len(owners) :], strict=True):
+        candidates.update({(keys.platform, member.decode(errors="replace")): keys for member in members})
+    oldest: dict[str, int] = {}
+    told = await store.commands(
+        command
+        for (_, key), keys in candidates.items()
+        for command in (("HGETALL", keys.record(key)), ("LINDEX", keys.log(key), -1))
+    )
+    for ((platform, key), keys), flat, last in zip(candidates.items(), told[::2], told[1::2], strict=True):
+        with suppress(LookupError, TypeError, ValueError):
+            record = to_record(keys, key, flat)
+            if record and record.state is State.WAITING:
+                since = waiting_since(record, last)
+                oldest[platform] = min(since, oldest.get(platform, since))
+    return oldest
+
+
+def waiting_since(record: Record, last: bytes | None) -> int:
+    """Since when a job waits: its acceptance, unless its last event brought it in line, or names the time that did."""
+    if last is not None:
+        with suppress(ValueError, WrongField):
+            event = decode_event(expand(record.id, last))
+            return at_ms(event.until or event.retryAt or event.time, "time") or record.accepted_ms
+    return record.accepted_ms
+
+
+def last_delivered(groups: Sequence[Sequence[bytes]]) -> str:
+    """Up to which entry a line was handed out, as XINFO GROUPS tells it."""
+    for flat in groups:
+        group = dict(zip(flat[::2], flat[1::2], strict=True))
+        if group[b"name"] == GROUP.encode():
+            return group[b"last-delivered-id"].decode()
+    return "0-0"

@@ -1,0 +1,111 @@
+"""Which consumers live, by what this process has seen itself: a beat counter that changes between two looks.
+
+No clock but our own counts: the store's time and the consumers' may jump, a counter that changes does not lie.
+"""
+
+import time
+from collections.abc import Iterable
+
+import anyio
+from msgspec import Struct
+
+from streams.keys import PlatformKeys, join_id
+from streams.transitions import Transitions
+
+DEADLINE_SECONDS = 10.0  # a consumer's usual deadline: one that is silent for as long is not alive
+PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise
+LOOK_SECONDS = 0.1
+CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change says nothing of now
+
+
+class Consumer(Struct, frozen=True):
+    """One process that serves platforms, as it was last seen."""
+
+    owner: str
+    platforms: tuple[str, ...]
+    beats: int
+    changed_seconds: float | None  # since its counter was seen to change; None: it was not
+    watched_seconds: float
+    deadline_seconds: float
+    jobs: tuple[str, ...]
+
+    @property
+    def alive(self) -> bool | None:
+        """None: it was not watched for long enough to tell."""
+        silent = self.watched_seconds if self.changed_seconds is None else self.changed_seconds
+        if silent >= self.deadline_seconds:
+            return False
+        return None if self.changed_seconds is None else True
+
+
+class Watch:
+    """What we remember of one owner."""
+
+    def __init__(self, now: float, changed: float | None) -> None:
+        self.since = now
+        self.changed = changed
+        self.counters: dict[str, str] = {}
+        self.platforms: set[str] = set()
+        self.jobs: list[str] = []
+        self.deadline_seconds = DEADLINE_SECONDS
+
+
+class Presence:
+    """Remembers what it saw between two questions; the first one waits for a beat."""
+
+    def __init__(
+        self, transitions: Transitions, platforms: Iterable[str], patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._transitions = transitions
+        self._keys = [PlatformKeys(platform) for platform in platforms]
+        self._patience_seconds = patience_seconds
+        self._watches: dict[str, Watch] = {}
+        self._looked: float | None = None
+        self._one_at_a_time = anyio.Lock()
+
+    async def see(self) -> list[Consumer]:
+        """Every consumer that beats or holds a job. Waits for those it does not know yet, up to its patience."""
+        async with self._one_at_a_time:
+            now = await self._look()
+            while any(w.changed is None and now - w.since < self._patience_seconds for w in self._watches.values()):
+                await anyio.sleep(LOOK_SECONDS)
+                now = await self._look()
+            return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
+
+    async def _look(self) -> float:
+        looks = await self._transitions.observe(self._keys)
+        now = time.monotonic()
+        continuous = self._looked is not None and now - self._looked <= CONTINUITY_SECONDS
+        known, self._watches, self._looked = (self._watches if continuous else {}), {}, now
+        counters: dict[str, dict[str, str]] = {}
+        for keys, look in zip(self._keys, looks, strict=True):
+            for owner, counter in look.beats.items():
+                counters.setdefault(owner, {})[keys.platform] = counter
+            for lease in look.leases:
+                counters.setdefault(lease.owner, {})
+        for owner, seen in counters.items():
+            # One that was not there a moment ago has just begun to beat.
+            watch = known.get(owner) or Watch(now, now if continuous and seen else None)
+            if watch.counters and any(watch.counters.get(platform) != counter for platform, counter in seen.items()):
+                watch.changed = now
+            watch.counters, watch.platforms, watch.jobs = seen, set(seen), []
+            self._watches[owner] = watch
+        for keys, look in zip(self._keys, looks, strict=True):
+            for lease in look.leases:
+                watch = self._watches[lease.owner]
+                watch.platforms.add(keys.platform)
+                watch.jobs.append(join_id(keys.platform, lease.key))
+                watch.deadline_seconds = max(watch.deadline_seconds, lease.deadline_seconds)
+        return now
+
+
+def tell(owner: str, watch: Watch, now: float) -> Consumer:
+    return Consumer(
+        owner=owner,
+        platforms=tuple(sorted(watch.platforms)),
+        beats=max((int(counter) for counter in watch.counters.values() if counter.isdecimal()), default=0),
+        changed_seconds=None if watch.changed is None else round(now - watch.changed, 3),
+        watched_seconds=round(now - watch.since, 3),
+        deadline_seconds=watch.deadline_seconds,
+        jobs=tuple(sorted(watch.jobs)),
+    )

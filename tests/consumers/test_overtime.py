@@ -1,0 +1,135 @@
+"""Overtime: a process is ended only when its runner had the time and the store to settle what is late, and did not."""
+
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from consumers.instructions import Instructions
+from consumers.overtime import END_SECONDS, WARN_SECONDS, Overtime
+from consumers.page import Page
+from streams.connection import Store
+from streams.messages import Claim
+from streams.states import State
+from tests.support.builders import Desk
+
+OBEY_SECONDS = 5.0
+PATIENCE = OBEY_SECONDS + END_SECONDS  # after the warning
+
+
+@pytest.fixture
+async def desk(valkey_url: str) -> AsyncIterator[Desk]:
+    async with Store(valkey_url) as store:
+        yield Desk(store, timeout_seconds=1.0)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """What stands for a consumer."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()
+
+
+class Watch:
+    """An overtime at one desk whose clock is moved by hand."""
+
+    def __init__(self, desk: Desk, process: subprocess.Popen[bytes]) -> None:
+        self.desk = desk
+        self.process = process
+        self.page = Page()
+        to = Instructions(
+            url=desk.store.url,
+            owner="ann",
+            consumer_pid=process.pid,
+            page_fd=self.page.fd,
+            platforms=(desk.keys.platform,),
+            policies=(desk.policy,),
+            beat_seconds=2.0,
+            deadline_seconds=10.0,
+            reap_seconds=1.0,
+            obey_seconds=OBEY_SECONDS,
+        )
+        self.overtime = Overtime(to, desk.transitions, self.page)
+        self.begun = time.monotonic()
+
+    async def hold(self, key: str, seconds: float = 0.0) -> Claim:
+        """A job that runs and has so many seconds; 0: any time."""
+        held = await self.desk.start(key)
+        self.page.hold(0, held.nonce, self.begun + seconds if seconds else 0.0)
+        return held
+
+    async def look(self, seconds: float) -> bool:
+        """Look, so many seconds after the beginning; whether the process was ended by that."""
+        await self.overtime.watch(self.begun + seconds, [await self.desk.look()])
+        try:
+            self.process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+@pytest.fixture
+def watch(desk: Desk, process: subprocess.Popen[bytes]) -> Iterator[Watch]:
+    watch = Watch(desk, process)
+    yield watch
+    watch.page.close()
+
+
+async def test_whoever_is_within_its_time_is_left_alone(watch: Watch) -> None:
+    await watch.hold("a", seconds=100)
+    await watch.hold("b")
+    for seconds in (0, 50, 99):
+        assert not await watch.look(seconds)
+
+
+async def test_a_process_is_ended_after_a_warning_and_its_other_jobs_are_handed_back(watch: Watch) -> None:
+    late = await watch.hold("late", seconds=1.0)
+    other = await watch.hold("other")
+    assert not await watch.look(1.0 + WARN_SECONDS)
+    assert not await watch.look(WARN_SECONDS + PATIENCE)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE)
+    desk = watch.desk
+    assert (await desk.record("late")).state is State.DELAYED
+    assert await desk.story("late") == ["queued", "started 1", "retrying 1"]
+    assert await desk.story("other") == ["queued", "started 1", "superseded 1"]
+    assert (await desk.record("other")).crashes == 0
+    assert [await desk.complete(held) for held in (late, other)] == ["lost", "lost"]
+
+
+async def test_a_process_that_settles_in_time_is_left_alone(watch: Watch) -> None:
+    held = await watch.hold("a", seconds=1.0)
+    await watch.look(1.0 + WARN_SECONDS)
+    await watch.desk.complete(held)
+    assert not await watch.look(60)
+
+
+async def test_time_without_the_store_does_not_count(watch: Watch) -> None:
+    """Nor does time in which the whole machine stood still: whoever was not warned is warned first."""
+    await watch.hold("a", seconds=1.0)
+    assert not await watch.look(60)  # the first look after a long time
+    watch.overtime.blind()
+    assert not await watch.look(120)
+    assert not await watch.look(120 + PATIENCE - 1)
+    assert await watch.look(120 + PATIENCE)
+
+
+async def test_an_attempt_that_was_asked_to_stop_has_the_same_time_for_it(watch: Watch) -> None:
+    held = await watch.hold("a")
+    await watch.desk.cancel("a")
+    watch.overtime.asked_to_stop([held.nonce])
+    assert not await watch.look(1.0 + WARN_SECONDS)
+    watch.overtime.asked_to_stop([held.nonce])
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE)
+    assert await watch.desk.story("a") == ["queued", "started 1", "cancelling 1", "cancelled 1"]
+
+
+async def test_a_process_is_ended_although_its_jobs_were_spoilt_by_hand(watch: Watch) -> None:
+    await watch.hold("late", seconds=1.0)
+    await watch.hold("other")
+    await watch.desk.store.command("DEL", watch.desk.keys.record("late"))
+    await watch.look(1.0 + WARN_SECONDS)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE)
+    assert await watch.desk.story("other") == ["queued", "started 1", "superseded 1"]

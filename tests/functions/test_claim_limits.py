@@ -1,0 +1,271 @@
+"""claim: how many run at a time, how many start within a time, and what waits beside the line meanwhile."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from streams.connection import Store
+from streams.messages import Claim
+from streams.reading import to_claims
+from streams.states import State
+from tests.support.builders import Desk
+from tests.support.eventually import eventually
+
+HOUR = 3600.0
+
+
+async def ask(desk: Desk, slots: int = 9, owner: str = "ann") -> tuple[list[Claim], int | None]:
+    """A claim, and in how many milliseconds it says to come again."""
+    (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming(owner, desk.nonces(owner, slots))])
+    return to_claims(answer), int(answer[1]) if answer[1] else None
+
+
+def keys_of(claims: list[Claim]) -> list[str]:
+    return [held.key for held in claims]
+
+
+async def test_so_many_jobs_of_a_limit_key_run_at_a_time_and_others_pass_them(store: Store) -> None:
+    desk = Desk(store, key_overall=2)
+    await desk.submit("a1", "a2", "a3", "a4", limit_key="a")
+    await desk.submit("b1", limit_key="b")
+    await desk.submit("c")
+    claims, again = await ask(desk)
+    assert keys_of(claims) == ["a1", "a2", "b1", "c"]
+    assert again is None, "nothing changes by itself"
+    rung = await desk.bell()
+    await desk.complete(claims[1])
+    assert await desk.bell() != rung
+    assert keys_of((await ask(desk))[0]) == ["a3"]
+    await desk.complete(claims[0])
+    assert keys_of((await ask(desk))[0]) == ["a4"]
+
+
+@pytest.mark.parametrize("how", ["complete", "fail", "retry", "delay", "release", "reclaim", "cancel", "lost for good"])
+async def test_however_an_attempt_ends_its_place_is_given_on_and_nothing_leaks(store: Store, how: str) -> None:
+    desk = Desk(store, key_overall=1, max_crashes=1 if how == "lost for good" else 3)
+    await desk.submit("a", "b", limit_key="k", order_key="k")
+    (held,) = await desk.claim("ann", 9)
+    await end(desk, held, how)
+    if how in ("retry", "delay"):
+        assert await desk.claim("bob", 9) == []  # its order is kept
+        await desk.past_due("a")
+    while claims := await desk.claim("bob", 9):
+        assert len(claims) == 1
+        await desk.complete(claims[0])
+    assert (await desk.record("a")).state.ended
+    assert (await desk.record("b")).state is State.COMPLETED
+    assert await desk.leftovers() == []
+    assert (await desk.line(), await desk.pending()) == ([], [])
+
+
+async def end(desk: Desk, held: Claim, how: str) -> None:
+    if how == "complete":
+        await desk.complete(held)
+    elif how == "fail":
+        await desk.fail(held)
+    elif how == "retry":
+        await desk.fail(held, attempts=2, seconds=HOUR)
+    elif how == "delay":
+        await desk.delay(held, HOUR)
+    elif how == "release":
+        await desk.release(held)
+    elif how in ("reclaim", "lost for good"):
+        await desk.reclaim(held)
+    elif how == "cancel":
+        await desk.cancel(held.key)
+        await desk.release(held)
+
+
+@pytest.mark.parametrize("how", ["cancel", "expire"])
+async def test_a_place_offered_to_a_job_that_ends_instead_goes_to_the_next(store: Store, how: str) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("a", limit_key="k")
+    until = datetime.fromtimestamp(time.time() + HOUR, UTC).isoformat()
+    await desk.submit("b", limit_key="k", expires_at=until)
+    await desk.submit("c", limit_key="k")
+    (held,) = await desk.claim("ann", 9)
+    await desk.complete(held)
+    assert await desk.front() == ["b"]
+    if how == "cancel":
+        await desk.cancel("b")
+    else:
+        await desk.store.command("ZADD", desk.keys["alarms"], "XX", 1, "!b")
+        await desk.transitions.wake([desk.keys])
+    (held,) = await desk.claim("ann", 9)
+    assert held.key == "c"
+    await desk.complete(held)
+    assert set(await desk.leftovers()) <= {desk.keys["alarms"]}, "a cancelled job may be reopened, and expire then"
+
+
+async def test_cancelled_jobs_leave_the_place_where_they_were_parked(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("a", "b", "c", limit_key="k")
+    (held,) = await desk.claim("ann", 9)
+    await desk.cancel("b")
+    await desk.cancel("c")
+    await desk.complete(held)
+    assert await desk.claim("ann", 9) == []
+    assert await desk.leftovers() == []
+
+
+async def test_a_reopened_job_counts_once(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("a", "b", limit_key="k")
+    (held,) = await desk.claim("ann", 9)
+    await desk.fail(held)
+    await desk.transitions.reopen(desk.keys, "a")
+    for key in ("b", "a"):
+        (held,) = await desk.claim("ann", 9)
+        assert held.key == key
+        await desk.complete(held)
+    assert await desk.leftovers() == []
+
+
+async def test_a_raised_limit_lets_those_go_on_that_were_parked_under_the_old_one(store: Store) -> None:
+    desk, raised = Desk(store, key_overall=1), Desk(store, key_overall=3)
+    raised._nonces = desk._nonces
+    await desk.submit(*"abcdef", limit_key="k")
+    (held,) = await desk.claim("ann", 9)
+    await desk.complete(held)
+    first = await raised.claim("bob", 9)
+    assert keys_of([*first, *await raised.claim("bob", 9)]) == ["b", "c", "d"]
+
+
+async def test_parked_jobs_come_again_after_the_groups_were_destroyed(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("a", "b", "c", limit_key="k")
+    (held,) = await desk.claim("ann", 9)
+    await desk.destroy_groups()
+    assert await desk.claim("bob", 9) == []
+    ran = []
+    while held:
+        ran.append(held.key)
+        await desk.complete(held)
+        held, *_ = [*await desk.claim("bob", 9), None]
+    assert ran == ["a", "b", "c"]
+    assert await desk.leftovers() == []
+
+
+async def test_no_more_start_within_the_window_and_the_answer_says_when_it_opens(store: Store) -> None:
+    desk = Desk(store, rate=3, rate_seconds=0.4)
+    await desk.submit(*(f"job-{n}" for n in range(8)))
+    claims, again = await ask(desk, 2)
+    assert (len(claims), again) == (2, None), "every slot was filled"
+    claims, again = await ask(desk, 9, "bob")
+    assert keys_of(claims) == ["job-2"]
+    assert again is not None
+    assert 0 < again <= 400
+    claims, again = await ask(desk, 9)
+    assert (claims, again is not None) == ([], True)
+    await asyncio.sleep((again or 0) / 1000 + 0.02)
+    assert 2 <= len(await desk.claim("bob", 9)) <= 3
+
+
+async def test_the_window_is_exact_by_the_times_of_the_starts(store: Store) -> None:
+    desk = Desk(store, rate=5, rate_seconds=0.2)
+    await desk.submit(*(f"job-{n}" for n in range(30)))
+    started: list[str] = []
+
+    async def all_started() -> bool:
+        started.extend(keys_of(await desk.claim("ann", 2)))
+        return len(started) == 30
+
+    await eventually("all started", all_started)
+    times = [int(((await desk.record(key)).started or "").partition("-")[2][:13]) for key in started]
+    assert all(later - earlier >= 200 for earlier, later in zip(times, times[5:], strict=False))
+    await eventually("the times of the starts are gone", lambda: nothing_of(desk, "starts"))
+
+
+async def nothing_of(desk: Desk, name: str) -> bool:
+    return await desk.store.command("EXISTS", desk.keys[name]) == 0
+
+
+async def test_a_clock_that_was_set_back_does_not_close_the_window_for_long(store: Store) -> None:
+    desk = Desk(store, rate=1, rate_seconds=1)
+    ahead = int((time.time() + HOUR) * 1000)
+    await desk.store.command("RPUSH", desk.keys["starts"], ahead)
+    await desk.submit("a")
+    assert keys_of(await desk.claim()) == ["a"]
+
+
+async def test_each_limit_key_has_a_window_of_its_own(store: Store) -> None:
+    desk = Desk(store, key_rate=2, key_rate_seconds=0.3)
+    await desk.submit("a1", "a2", "a3", limit_key="a")
+    await desk.submit("b1", limit_key="b")
+    await desk.submit("c")
+    claims, again = await ask(desk)
+    assert keys_of(claims) == ["a1", "a2", "b1", "c"]
+    assert again is not None
+    assert 0 < again <= 300
+    for held in claims:
+        await desk.complete(held)
+    assert (await ask(desk))[0] == []
+    await asyncio.sleep(again / 1000 + 0.02)
+    (held,) = (await ask(desk))[0]
+    assert held.key == "a3"
+    await desk.complete(held)
+
+    async def gone() -> bool:
+        await desk.transitions.wake([desk.keys])
+        return await desk.leftovers() == []
+
+    await eventually("nothing is left of the windows", gone)
+
+
+async def test_whoever_parks_a_job_and_is_full_lets_others_know_of_the_time(store: Store) -> None:
+    desk = Desk(store, key_rate=1, key_rate_seconds=60)
+    await desk.submit("a1", "a2", limit_key="a")
+    await desk.submit("b")
+    assert (await ask(desk, 9, "idle"))[0] != []
+    desk = Desk(store, "other", key_rate=1, key_rate_seconds=60)
+    await desk.submit("a1", "a2", limit_key="a")
+    await desk.submit("b")
+    rung = await desk.bell()
+    assert keys_of((await ask(desk, 2, "full"))[0]) == ["a1", "b"]
+    assert await desk.bell() != rung
+
+
+async def test_many_parked_jobs_at_the_front_hide_nobody_behind_them(store: Store) -> None:
+    """They were called to the front and may not go on after all: behind them is one that may."""
+    desk = Desk(store, key_overall=1)
+    await desk.submit("k0", limit_key="k")
+    await desk.submit(*(f"k{n}" for n in range(1, 301)), limit_key="k")
+    await desk.submit("other")
+    k0, other = await desk.claim("ann", 2)
+    assert (k0.key, other.key) == ("k0", "other")
+    parked = await desk.store.command("ZRANGE", desk.keys.parked("k"), 0, -1, "WITHSCORES")
+    for key, score in zip(parked[::2], parked[1::2], strict=True):
+        await desk.store.command("ZADD", desk.keys["front"], score, key)
+    await desk.release(other)
+    waits = []
+    while not (found := await ask(desk, 1))[0]:
+        waits.append(found[1])
+        assert len(waits) < 9
+    assert keys_of(found[0]) == ["other"]
+    assert set(waits) == {0}, "come again at once"
+
+
+async def test_a_platform_that_is_held_starts_nothing_until_then(store: Store) -> None:
+    desk = Desk(store)
+    await desk.submit("a", "b")
+    (held,) = await desk.claim()
+    assert await desk.delay(held, 0.3, hold=True) == "ok"
+    assert int(await desk.store.command("HGET", desk.keys["control"], "held_until_ms")) > time.time() * 1000
+    claims, again = await ask(desk)
+    assert claims == []
+    assert again is not None
+    assert 0 < again <= 300
+    await asyncio.sleep(again / 1000 + 0.02)
+    assert keys_of((await ask(desk))[0]) == ["a", "b"], "the one that was told so is due, and first"
+
+
+async def test_a_shorter_hold_does_not_end_a_longer_one(store: Store) -> None:
+    desk = Desk(store)
+    await desk.submit("a", "b")
+    first, second = await desk.claim("ann", 2)
+    await desk.delay(first, HOUR, hold=True)
+    until = await desk.store.command("HGET", desk.keys["control"], "held_until_ms")
+    await desk.delay(second, 0.01, hold=True)
+    assert await desk.store.command("HGET", desk.keys["control"], "held_until_ms") == until

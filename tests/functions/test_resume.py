@@ -1,0 +1,34 @@
+"""resume: the jobs of a paused platform start again."""
+
+from tests.support.builders import Desk, forget_scripts, untouched
+
+
+async def test_what_waited_starts_in_its_order_and_the_bell_is_rung(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    await desk.transitions.pause(desk.keys, "ann")
+    assert await desk.claim() == []
+    rung = await desk.bell()
+    assert await desk.transitions.resume(desk.keys) == "ok"
+    assert await desk.bell() != rung
+    assert [held.key for held in await desk.claim(slots=2)] == ["a", "b"]
+
+
+async def test_resuming_what_is_not_paused_wakes_nobody(desk: Desk) -> None:
+    await desk.submit("a")
+    async with untouched(desk.store):
+        assert await desk.transitions.resume(desk.keys) == "again"
+
+
+async def test_a_hold_outlasts_a_pause(desk: Desk) -> None:
+    held = await desk.start("a")
+    await desk.delay(held, 3600, hold=True)
+    await desk.submit("b")
+    await desk.transitions.pause(desk.keys, "ann")
+    await desk.transitions.resume(desk.keys)
+    assert await desk.claim(slots=9) == []
+
+
+async def test_a_platform_is_resumed_after_the_server_forgot_the_script(desk: Desk) -> None:
+    await desk.transitions.pause(desk.keys, "ann")
+    await forget_scripts(desk.store)
+    assert await desk.transitions.resume(desk.keys) == "ok"

@@ -1,0 +1,100 @@
+"""The page over HTTP: who gets it, with which headers, and what its folder does not give away."""
+
+import gzip
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from gateway.pages import FOLDER, MEDIA_TYPES, POLICY
+from tests.gateway.test_bodies import problem_of
+from tests.gateway.test_requests import answer_to
+from tests.support.builders import Desk
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "", "text/html;q=0, */*", "text/plain"])
+async def test_a_client_that_is_no_browser_gets_a_few_words(http: httpx2.AsyncClient, accept: str) -> None:
+    answer = await http.get("/", headers={"Accept": accept})
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text.startswith("Tailrace serves here")
+    assert f"{http.base_url}" in answer.text
+    assert "Accept" in answer.headers["vary"]
+
+
+async def test_a_browser_gets_the_page(http: httpx2.AsyncClient) -> None:
+    for path in ("/", "/?platform=research&state=failed", "/jobs/research.a", "/jobs/no-such-job"):
+        answer = await http.get(path, headers=BROWSER)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert answer.text == (FOLDER / "index.html").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.iterdir()))
+async def test_each_file_has_its_type_and_is_shut(http: httpx2.AsyncClient, name: str) -> None:
+    answer = await http.get(f"/page/{name}")
+    assert answer.content == (FOLDER / name).read_bytes()
+    assert answer.headers["content-type"] == MEDIA_TYPES["." + name.rpartition(".")[2]]
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-cache"
+    assert (await http.head(f"/page/{name}")).status_code == 200
+
+
+def test_the_policy_lets_nothing_in_from_elsewhere() -> None:
+    assert "default-src 'none'" in POLICY
+    assert "unsafe" not in POLICY
+    assert "*" not in POLICY
+
+
+async def test_what_a_browser_has_is_not_sent_again(http: httpx2.AsyncClient) -> None:
+    plain = await http.get("/page/main.js", headers={"Accept-Encoding": "identity"})
+    packed = await http.get("/page/main.js", headers={"Accept-Encoding": "gzip, br"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.content == plain.content
+    assert packed.headers["etag"] != plain.headers["etag"]
+    for known in (plain.headers["etag"], f'"other", W/{plain.headers["etag"]}'):
+        answer = await http.get("/page/main.js", headers={"Accept-Encoding": "identity", "If-None-Match": known})
+        assert (answer.status_code, answer.content) == (304, b"")
+        assert answer.headers["etag"] == plain.headers["etag"]
+    assert (await http.get("/page/main.js", headers={"If-None-Match": '"other"'})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/", "/page/none.js", "/page/../app.py", "/page/..%2fapp.py", "/page/%2e%2e%2fapp.py", "/page/a/b"]
+)
+async def test_nothing_else_is_served(gateway: str, path: str) -> None:
+    """As bytes, because a client would tidy the path up."""
+    host = urlsplit(gateway).netloc
+    request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    answer = await answer_to(gateway, request.encode())
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert b'"NOT_FOUND"' in answer
+
+
+def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
+    """No view loads more than 60 KB, unpacked; packed, all of it is half of that."""
+    files = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
+    views = {"overview.js", "list.js", "job.js"}
+    only_for_jobs = {"follow.js", "lanes.js", "timeline.js", "job.js"}
+    for left_out in (views - {"overview.js"} | only_for_jobs, {"overview.js", "list.js", "dead.js"}):
+        assert sum(len(body) for name, body in files.items() if name not in left_out) < 60 * 1024
+    assert sum(len(gzip.compress(body)) for body in files.values()) < 30 * 1024
+    for name, body in files.items():
+        text = body.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text, name
+        assert "https:" not in text, name
+        assert "innerHTML" not in text, name
+
+
+async def test_args_are_told_while_they_are_kept(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.submit("a", args=b'{"steps":3}')
+    answer = await http.get("/api/jobs/research.a/args")
+    assert answer.json() == {"data": {"jobId": "research.a", "kept": True, "args": {"steps": 3}}}
+    (held,) = await desk.claim()
+    await desk.complete(held)
+    answer = await http.get("/api/jobs/research.a/args")
+    assert answer.json() == {"data": {"jobId": "research.a", "kept": False, "args": None}}
+    problem_of(await http.get("/api/jobs/research.none/args"), 404, "JOB_NOT_FOUND")

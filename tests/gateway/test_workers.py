@@ -1,0 +1,97 @@
+"""Workers over HTTP: who lives is what this gateway has seen itself, and a restart is asked for, not forced."""
+
+from typing import Any
+
+import httpx2
+
+from gateway.workers import described
+from streams.connection import Store
+from streams.presence import Presence
+from tests.gateway.test_bodies import JSON, problem_of
+from tests.support.builders import Desk, untouched
+from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+
+
+async def workers(http: httpx2.AsyncClient, url: str = "") -> dict[str, dict[str, Any]]:
+    answer = await http.get(f"{url}/api/v2/workers/status")
+    assert (answer.status_code, answer.json()["success"]) == (200, True)
+    return {worker["worker_id"]: worker for worker in answer.json()["data"]["workers"]}
+
+
+async def test_nobody_serves_an_empty_store(http: httpx2.AsyncClient, store: Store) -> None:
+    async with untouched(store):
+        answer = (await http.get("/api/v2/workers/status")).json()
+    assert answer == {"success": True, "data": {"workers": [], "summary": {"alive_count": 0, "silent_count": 0}}}
+
+
+async def test_every_consumer_is_named_with_its_platforms_beat_and_jobs(deployment: Deployment) -> None:
+    gateway = await deployment.gateway()
+    consumer = await deployment.consumer("research", "kurly")
+    job = await deployment.submit("kurly", steps=100, seconds=1)
+    await deployment.started(job)
+    worker = (await workers(deployment.http, gateway.url))[consumer.owner]
+    assert (worker["platforms"], worker["jobs"], worker["alive"]) == (["kurly", "research"], [job], True)
+    assert 0 <= worker["last_change_seconds"] < 10
+    assert worker["beats"] > 0
+
+
+async def test_a_frozen_consumer_is_not_alive_once_it_was_seen_silent(store: Store) -> None:
+    """Compared are two looks: a counter that stands still says nothing at first, then that its owner is silent."""
+    desk = Desk(store, "research")
+    await desk.beat("ann")
+    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.2)
+    (seen,) = await presence.see()
+    assert (seen.alive, seen.changed_seconds, seen.platforms) == (None, None, ("research",))
+    await desk.beat("ann")
+    (seen,) = await presence.see()
+    assert (seen.alive, seen.beats) == (True, 2)
+    await desk.beat("bob")
+    assert [(each.owner, each.alive) for each in await presence.see()] == [("ann", True), ("bob", True)]
+    watch = presence._watches["ann"]
+    watch.changed = (watch.changed or 0) - 11  # as if it had stood still ever since
+    seen, _ = await presence.see()
+    assert seen.alive is False
+    assert described(seen)["last_change_seconds"] > 10
+    assert presence._looked is not None
+    presence._looked -= 60  # nobody asked for a minute
+    assert [each.alive for each in await presence.see()] == [None, None], "what was seen before says nothing of now"
+
+
+async def test_an_owner_that_holds_a_job_and_never_beat_is_named(store: Store) -> None:
+    desk = Desk(store, "research")
+    await desk.start("a", "ghost")
+    (seen,) = await Presence(desk.transitions, ["research"], patience_seconds=0.1).see()
+    assert (seen.owner, seen.alive, seen.jobs, seen.beats) == ("ghost", None, ("research.a",), 0)
+
+
+async def test_a_restart_drains_the_consumers_of_a_platform(deployment: Deployment) -> None:
+    gateway = await deployment.gateway()
+    consumer = await deployment.consumer("research")
+    other = await deployment.consumer("kurly")
+    job = await deployment.submit("research", steps=2, seconds=0.3)
+    await deployment.started(job)
+    answer = await deployment.http.post(f"{gateway.url}/api/v2/workers/research/restart")
+    assert answer.status_code == 202
+    data = {"platform": "research", "status": "restarting", "workers": [consumer.owner]}
+    assert answer.json() == {"success": True, "data": data}
+    assert answer.headers["location"] == "/api/v2/workers/status"
+    assert await consumer.ended() == 75
+    assert (await deployment.ended(job))[-1].status == "completed"
+    assert other.alive
+
+    async def gone() -> bool:
+        return consumer.owner not in await workers(deployment.http, gateway.url)
+
+    await eventually("it has said goodbye", gone)
+
+
+async def test_a_wrong_restart_changes_nothing(http: httpx2.AsyncClient, store: Store) -> None:
+    async with untouched(store):
+        assert (
+            "research"
+            in problem_of(await http.post("/api/v2/workers/coupang/restart"), 404, "PLATFORM_NOT_FOUND")["detail"]
+        )
+        answer = await http.post("/api/v2/workers/research/restart", content=b'{"now":true}', headers=JSON)
+        assert problem_of(answer, 422, "WRONG_FIELD")["field"] == "now"
+        problem_of(await http.get("/api/v2/workers/research/restart"), 405, "METHOD_NOT_ALLOWED")

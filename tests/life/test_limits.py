@@ -1,0 +1,170 @@
+"""Limits with real consumers: how many run, how many start, and nobody polls while a gate is closed."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from producers import Submission
+from streams.keys import PlatformKeys
+from streams.messages import Event
+from streams.options import Options
+from streams.states import TERMINAL, Status
+from streams.transitions import Transitions
+from tests.life.asking import STEERED, ask, at
+from tests.life.test_order import KEYS, PLATFORM, completed, nothing_left, rules
+from tests.support.deployment import Deployment
+from tests.support.processes import Pace
+
+CALM = Pace(deadline=60.0, beat=15.0, reap=15.0)  # its heart is hardly heard: what is called is called by its reader
+
+
+async def histories(deployment: Deployment, ended: Sequence[str]) -> list[list[Event]]:
+    return [await deployment.history(f"{PLATFORM}.{key}") for key in ended]
+
+
+def most_at_a_time(told: Sequence[Sequence[Event]]) -> int:
+    """The highest number of attempts that ran at one moment."""
+    changes = []
+    for history in told:
+        for event in history:
+            if event.status is Status.STARTED:
+                changes.append((event.time, 1))
+            elif event.status in TERMINAL or event.status in (Status.SUPERSEDED, Status.RETRYING, Status.DELAYED):
+                changes.append((event.time, -1))
+    running = highest = 0
+    for _, change in sorted(changes):  # at the same millisecond ends come first
+        running += change
+        highest = max(highest, running)
+    return highest
+
+
+def most_in_a_window(told: Sequence[Sequence[Event]], seconds: float) -> int:
+    """The highest number of starts within any window, by the times of the events."""
+    starts = sorted(round(at(e.time) * 1000) for history in told for e in history if e.status is Status.STARTED)
+    length = round(seconds * 1000)
+    return max(sum(first <= start < first + length for start in starts) for first in starts)
+
+
+async def bulk(deployment: Deployment, count: int, *, seconds: float = 0.0, **options: str) -> None:
+    await deployment.producer.submit_many(
+        [
+            Submission(
+                PLATFORM,
+                "drill",
+                {"steps": 1 if seconds else 0, "seconds": seconds},
+                f"{number}",
+                Options(**{name: f"{value}-{number % 3}" for name, value in options.items()}),  # type: ignore[arg-type]
+            )
+            for number in range(count)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "window", "jobs", "consumers"),
+    [(20, 0.5, 60, 2), pytest.param(50, 1.0, 400, 4, marks=[pytest.mark.chaos, pytest.mark.timeout(120)])],
+)
+async def test_no_more_than_the_rate_start_in_any_window(
+    deployment: Deployment, tmp_path: Path, rate: int, window: float, jobs: int, consumers: int
+) -> None:
+    config = rules(tmp_path, rate=rate, rate_seconds=window)
+    await deployment.consumers(consumers, PLATFORM, TAILRACE_CONFIG=config)
+    begun = time.monotonic()
+    await bulk(deployment, jobs)
+    ended = await completed(deployment, jobs)
+    took = time.monotonic() - begun
+    told = await histories(deployment, ended)
+    assert most_in_a_window(told, window) == rate
+    assert took < 2 * jobs / rate * window + 2, "and hardly fewer"
+    await nothing_left(deployment)
+
+
+async def test_each_limit_key_has_its_own_rate(deployment: Deployment, tmp_path: Path) -> None:
+    config = rules(tmp_path, key_rate=5, key_rate_seconds=0.5)
+    await deployment.consumers(2, PLATFORM, TAILRACE_CONFIG=config)
+    await bulk(deployment, 60, limit_key="shop")
+    ended = await completed(deployment, 60)
+    for remainder in range(3):
+        told = await histories(deployment, [key for key in ended if int(key) % 3 == remainder])
+        assert most_in_a_window(told, 0.5) == 5
+    await nothing_left(deployment)
+
+
+async def test_overall_and_per_process_hold_together(deployment: Deployment, tmp_path: Path) -> None:
+    config = rules(tmp_path, overall=3, per_process=2)
+    workers = await deployment.consumers(2, PLATFORM, TAILRACE_CONFIG=config)
+    await bulk(deployment, 40, seconds=0.05)
+    told = await histories(deployment, await completed(deployment, 40))
+    assert most_at_a_time(told) == 3
+    for worker in workers:
+        own = [[event for event in history if event.workerId == worker.owner] for history in told]
+        assert most_at_a_time(own) == 2
+
+
+async def test_jobs_of_a_limit_key_run_so_many_at_a_time_also_when_a_worker_dies(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    config = rules(tmp_path, key_overall=2, max_crashes=9)
+    victim, _ = await deployment.consumers(2, PLATFORM, TAILRACE_CONFIG=config)
+    await bulk(deployment, 45, seconds=0.05, limit_key="shop")
+    await completed(deployment, 12)
+    victim.kill_group()
+    ended = await completed(deployment, 45)
+    for remainder in range(3):
+        told = await histories(deployment, [key for key in ended if int(key) % 3 == remainder])
+        assert most_at_a_time(told) == 2
+    await nothing_left(deployment)
+
+
+async def calls(deployment: Deployment) -> int:
+    """How many scripts were run on the server so far."""
+    info = (await deployment.store.command("INFO", "commandstats")).decode()
+    line = next(line for line in info.splitlines() if line.startswith("cmdstat_evalsha:"))
+    return int(line.partition("calls=")[2].partition(",")[0])
+
+
+async def test_an_idle_consumer_wakes_when_the_window_opens_and_does_not_ask_before(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    config = rules(tmp_path, rate=1, rate_seconds=2.5)
+    await deployment.consumer(PLATFORM, pace=CALM, TAILRACE_CONFIG=config)
+    first, second = [await ask(deployment, PLATFORM) for _ in range(2)]
+    start = await deployment.ended(first)
+    before = await calls(deployment)
+    await asyncio.sleep(1.5)  # the window is closed: whoever asks now polls
+    assert await calls(deployment) - before <= 2
+    opened = at((await deployment.started(second)).time) - at(start[1].time)
+    assert 2.5 <= opened < 3.5
+
+
+async def test_a_paused_platform_is_not_asked_and_goes_on_at_once_when_it_is_resumed(deployment: Deployment) -> None:
+    transitions = Transitions(deployment.store)
+    await deployment.consumer(PLATFORM, pace=CALM)
+    await transitions.pause(KEYS, "the test")
+    job = await ask(deployment, PLATFORM)
+    await asyncio.sleep(0.2)  # let the consumer hear of it
+    before = await calls(deployment)
+    await asyncio.sleep(1.0)
+    assert await calls(deployment) - before <= 1
+    assert (await deployment.record(job)).attempt == 0
+    await transitions.resume(KEYS)
+    resumed = time.time()
+    history = await deployment.ended(job)
+    assert at(history[1].time) - resumed < 1.0
+
+
+async def test_a_handler_that_is_told_to_slow_down_holds_the_whole_platform(deployment: Deployment) -> None:
+    shop = PlatformKeys("kurly")
+    await deployment.consumers(2, "kurly", TAILRACE_HANDLERS=STEERED)
+    limited = await ask(deployment, "kurly", "left-alone", args={"seconds": 1.5})
+    others = [await ask(deployment, "kurly") for _ in range(3)]
+    told = await deployment.all_ended([limited, *others])
+    delayed = next(event for event in told[limited] if event.status is Status.DELAYED)
+    assert delayed.reason == "rate"
+    starts = [at(e.time) for history in told.values() for e in history if e.status is Status.STARTED]
+    assert sum(start < at(delayed.until) for start in starts) == 1, "only the one that was told so"
+    ended = await completed(deployment, 4, shop)
+    assert f"kurly.{ended[0]}" == limited, "it is due, and first"

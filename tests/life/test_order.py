@@ -1,0 +1,168 @@
+"""Order and priority with real consumers: bands share, and each order key is strict whatever happens."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from producers import Submission, Submitted
+from streams.keys import PlatformKeys, split_id
+from streams.messages import Event
+from streams.options import Options
+from streams.states import Status
+from streams.transitions import Transitions
+from tests.life.asking import ask
+from tests.support.builders import Desk
+from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+
+PLATFORM = "research"
+KEYS = PlatformKeys(PLATFORM)
+
+
+def rules(folder: Path, platform: str = PLATFORM, **fields: object) -> str:
+    """A configuration file with these rules for one platform."""
+    config = folder / "tailrace.toml"
+    lines = [f"{name} = {value!r}" for name, value in fields.items()]
+    config.write_text("\n".join([f"[platforms.{platform}]", *lines]))
+    return str(config)
+
+
+async def completed(deployment: Deployment, count: int, keys: PlatformKeys = KEYS, seconds: float = 50.0) -> list[str]:
+    """The keys of completed jobs in the order of their ends, once there are so many."""
+
+    async def look() -> list[bytes] | None:
+        ended: list[bytes] = await deployment.store.command("LRANGE", keys["ended_completed"], 0, -1)
+        return ended if len(ended) >= count else None
+
+    found = await eventually(f"{count} jobs are completed", look, seconds=seconds)
+    return [key.decode() for key in found or ()]
+
+
+async def nothing_left(deployment: Deployment, keys: PlatformKeys = KEYS) -> None:
+    """No order, no place of a limit key, nobody parked: all of it went with its jobs."""
+    desk = Desk(deployment.store, keys.platform)
+
+    async def look() -> bool:
+        return await desk.leftovers() == [] and not (await desk.look()).leases
+
+    await eventually("nothing is left beside the ended jobs", look)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "labels", "consumers"),
+    [(40, 5, 2), pytest.param(100, 10, 4, marks=[pytest.mark.chaos, pytest.mark.timeout(200)])],
+)
+async def test_each_order_key_completes_in_the_order_of_its_submissions(
+    deployment: Deployment, dice: Random, tmp_path: Path, jobs: int, labels: int, consumers: int
+) -> None:
+    """Random failures, delays and bands; and a worker is killed in the middle."""
+    config = rules(tmp_path, max_crashes=20)
+    workers = await deployment.consumers(consumers, PLATFORM, TAILRACE_CONFIG=config)
+    submissions = [
+        Submission(
+            PLATFORM,
+            "drill",
+            {"steps": 1, "seconds": dice.choice([0.0, 0.01, 0.05]), "fail_times": dice.choice([0, 0, 1, 2])},
+            f"{number % labels}-{number:03}",
+            Options(
+                order_key=f"line-{number % labels}",
+                priority=dice.choice(["urgent", "normal", "low"]),
+                delay_seconds=dice.choice([None, None, None, 0.2]),
+                attempts=9,
+                backoff_seconds=0.05,
+            ),
+        )
+        for number in range(jobs)
+    ]
+    dealt = await deployment.producer.submit_many(submissions)
+    assert all(isinstance(answer, Submitted) for answer in dealt)
+    await completed(deployment, jobs // 4)
+    workers[0].kill_group()
+    ended = await completed(deployment, jobs)
+    for label in range(labels):
+        own = [key for key in ended if key.startswith(f"{label}-")]
+        assert own == sorted(own), f"line-{label} completed in another order"
+        assert len(own) == jobs // labels
+    histories = [await deployment.history(f"{PLATFORM}.{key}") for key in ended]
+    assert any(event.status is Status.RETRYING for history in histories for event in history)
+    assert overlapping(histories, labels) == []
+    await nothing_left(deployment)
+
+
+def overlapping(histories: list[list[Event]], labels: int) -> list[str]:
+    """Jobs of one order key whose attempts ran at the same time."""
+    found = []
+    for label in range(labels):
+        spans = []
+        for history in histories:
+            if not split_id(history[0].jobId)[1].startswith(f"{label}-"):
+                continue
+            begun = ""
+            for event in history:
+                if event.status is Status.STARTED:
+                    begun = event.time
+                elif event.status in (Status.RETRYING, Status.COMPLETED, Status.SUPERSEDED):
+                    spans.append((begun, event.time, event.jobId))
+        spans.sort()
+        found += [f"{b[2]} in {a[2]}" for a, b in pairwise(spans) if b[0] < a[1] and a[2] != b[2]]
+    return found
+
+
+async def test_a_flood_of_urgent_jobs_leaves_every_tenth_start_to_the_others(deployment: Deployment) -> None:
+    shop = PlatformKeys("kurly")
+    transitions = Transitions(deployment.store)
+    await transitions.pause(shop, "the test")  # so that all stand in line before the first one starts
+    await deployment.consumer("kurly")
+    bands = ["urgent"] * 54 + ["high"] * 2 + ["normal"] * 2 + ["low"] * 2
+    await deployment.producer.submit_many(
+        [
+            Submission("kurly", "drill", {"steps": 0}, f"{band}-{number:02}", Options(priority=band))
+            for number, band in enumerate(bands)
+        ]
+    )
+    await transitions.resume(shop)
+    ended = await completed(deployment, len(bands), shop)
+    nine = ["urgent"] * 9
+    assert [key.split("-")[0] for key in ended] == [*nine, "normal", *nine, "low", *nine, "high"] * 2
+
+
+async def test_without_a_share_low_jobs_wait_for_all_urgent_ones(deployment: Deployment, tmp_path: Path) -> None:
+    shop = PlatformKeys("kurly")
+    transitions = Transitions(deployment.store)
+    await transitions.pause(shop, "the test")
+    await deployment.consumer("kurly", TAILRACE_CONFIG=rules(tmp_path, "kurly", share=0))
+    for band in ("low", "urgent"):
+        await asyncio.gather(*(ask(deployment, "kurly", priority=band) for _ in range(15)))
+    await transitions.resume(shop)
+    ended = await completed(deployment, 30, shop)
+    bands = [(await deployment.record(f"kurly.{key}")).band for key in ended]
+    assert bands == ["urgent"] * 15 + ["low"] * 15
+
+
+async def test_a_first_job_passes_a_long_line(deployment: Deployment) -> None:
+    shop = PlatformKeys("kurly")
+    running = await ask(deployment, "kurly", args={"seconds": 0.5})
+    await deployment.consumer("kurly")
+    await deployment.started(running)
+    waiting = [await ask(deployment, "kurly", priority="urgent") for _ in range(20)]
+    first = await ask(deployment, "kurly", first=True, priority="low")
+    ended = await completed(deployment, 22, shop)
+    assert [f"kurly.{key}" for key in ended] == [running, first, *waiting]
+
+
+async def test_a_blocked_order_key_holds_up_no_other(deployment: Deployment) -> None:
+    """2,000 jobs of a key whose head runs stand before one that has nothing to do with them."""
+    await deployment.consumer(PLATFORM)
+    head = await ask(deployment, PLATFORM, args={"seconds": 2.5}, order_key="k")
+    await deployment.started(head)
+    behind = [Submission(PLATFORM, "drill", {"steps": 0}, f"b-{n:04}", Options(order_key="k")) for n in range(2000)]
+    await deployment.producer.submit_many(behind)
+    other = await ask(deployment, PLATFORM, order_key="other")
+    await deployment.ended(other)
+    assert (await deployment.record(head)).state == "running", "the other did not wait for it"
+    ended = await completed(deployment, 2002)
+    assert [key for key in ended if key.startswith("b-")] == [f"b-{n:04}" for n in range(2000)]
+    await nothing_left(deployment)

@@ -1,0 +1,173 @@
+"""Time: jobs start when they are due and not before, expire when nobody starts them, and do not take too long."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from ops.store import OwnStore
+from streams.keys import PlatformKeys
+from streams.messages import Event
+from streams.states import Status
+from tests.life.asking import NO_PAUSE, STEERED, ask, at, happened, when
+from tests.support.builders import tell as words
+from tests.support.deployment import Deployment
+from tests.support.processes import ConsumerProcess
+
+MEDIAN_SECONDS = 0.25  # 0.05 is the promise for an idle machine; this one has much else to do
+
+
+def iso(seconds: float) -> str:
+    """A point in time, so many seconds from now."""
+    return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def error_of(history: list[Event]) -> tuple[str, str | None]:
+    assert history[-1].error is not None
+    return history[-1].error.type, history[-1].reason
+
+
+async def test_delayed_jobs_start_when_they_are_due_with_nobody_enqueuing(
+    deployment: Deployment, tell: Callable[[str], None]
+) -> None:
+    await deployment.consumer("research")
+    jobs = [
+        *[await ask(deployment, "research", delay_seconds=0.6 + number / 20) for number in range(15)],
+        *[await ask(deployment, "research", run_at=iso(1.4 + number / 20)) for number in range(15)],
+    ]
+    histories = await deployment.all_ended(jobs)
+    late = sorted(when(history, Status.STARTED)[0] - at(history[1].until) for history in histories.values())
+    tell(f"30 delayed jobs started {1000 * median(late):.0f} ms late at the median, {1000 * late[-1]:.0f} ms at most")
+    assert late[0] >= 0
+    assert median(late) < MEDIAN_SECONDS
+    assert {tuple(map(words, history)) for history in histories.values()} == {
+        ("queued", "delayed", "started 1", "progress 1 step 1", "completed 1")
+    }
+
+
+async def test_a_job_that_falls_due_while_its_only_worker_is_busy_starts_right_after(deployment: Deployment) -> None:
+    await deployment.consumer("kurly")
+    busy = await ask(deployment, "kurly", args={"seconds": 1.0})
+    await deployment.started(busy)
+    due = await ask(deployment, "kurly", delay_seconds=0.3)
+    newer = await ask(deployment, "kurly")
+    histories = await deployment.all_ended([busy, due, newer])
+    started = when(histories[due], Status.STARTED)[0]
+    assert at(histories[busy][-1].time) <= started < at(histories[busy][-1].time) + 1.0
+    assert started < when(histories[newer], Status.STARTED)[0]  # it was accepted before
+
+
+async def test_a_delay_outlives_the_worker_and_the_store(tmp_path: Path) -> None:
+    with OwnStore(tmp_path / "data") as store:
+        async with Deployment(store.url, tmp_path) as deployment:
+            first = await deployment.consumer("research")
+            job = await ask(deployment, "research", delay_seconds=2.0)
+            retried = await ask(deployment, "research", args={"fail_times": 1}, backoff_seconds=2.0, jitter=0.0)
+            await happened(deployment, retried, Status.RETRYING)
+            first.kill_group()
+            store.kill()
+            store.start()
+            await deployment.consumer("research")
+            histories = await deployment.all_ended([job, retried])
+    assert when(histories[job], Status.STARTED)[0] >= at(histories[job][1].until)
+    assert when(histories[retried], Status.STARTED)[1] >= at(histories[retried][2].retryAt)
+    assert [words(event) for event in histories[retried]][2:] == [
+        *("retrying 1", "started 2", "progress 2 step 1", "completed 2"),
+    ]
+
+
+async def test_a_job_that_is_not_started_in_time_ends_failed_with_nobody_claiming(deployment: Deployment) -> None:
+    await deployment.consumer("kurly")
+    await deployment.consumer("research")
+    busy = await ask(deployment, "kurly", args={"seconds": 1.5}, expires_at=iso(1.0))
+    await deployment.started(busy)
+    await deployment.producer._transitions.pause(PlatformKeys("research"), "ops")
+    behind = await ask(deployment, "kurly", expires_at=iso(0.3))
+    delayed = await ask(deployment, "kurly", delay_seconds=60.0, expires_at=iso(0.3))
+    paused = await ask(deployment, "research", expires_at=iso(0.3))
+    histories = await deployment.all_ended([behind, delayed, paused, busy])
+    for job in (behind, delayed, paused):
+        assert error_of(histories[job]) == ("Expired", "expired")
+        assert when(histories[job], Status.STARTED) == []
+    assert at(histories[behind][-1].time) < at(histories[busy][-1].time)
+    assert words(histories[busy][-1]) == "completed 1"  # it had started in time, and may take its time
+
+
+async def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    job = await ask(deployment, "research", args={"seconds": 60}, timeout_seconds=0.3, attempts=2, **NO_PAUSE)
+    history = await deployment.ended(job)
+    assert [words(event) for event in history] == ["queued", "started 1", "retrying 1", "started 2", "failed 2"]
+    for event in (history[2], history[4]):
+        assert event.error is not None
+        assert (event.error.type, event.reason) == ("TimedOut", "timeout")
+        assert "0.3 s" in event.error.message
+    assert (await deployment.record(job)).failures == 2
+
+
+async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    limits = {"timeout_seconds": 0.4, "lifetime_seconds": 1.0, "attempts": 50}
+    job = await ask(deployment, "research", args={"seconds": 60}, **limits, **NO_PAUSE)
+    history = await deployment.ended(job)
+    assert error_of(history) == ("TimedOut", "timeout")
+    starts = when(history, Status.STARTED)
+    assert len(starts) == 3
+    assert 0.9 <= at(history[-1].time) - starts[0] < 3.0
+    assert history[-1].error is not None
+    assert "in all" in history[-1].error.message
+
+
+async def test_a_handler_that_does_not_stop_is_left_to_itself_and_mute(deployment: Deployment) -> None:
+    consumer = await deployment.consumer("kurly", TAILRACE_HANDLERS=STEERED, TAILRACE_OBEY_SECONDS="0.5")
+    job = await ask(deployment, "kurly", "never-stops", timeout_seconds=0.3, attempts=1)
+    behind = await ask(deployment, "kurly")
+    history = await deployment.ended(job)
+    assert [words(event) for event in history] == ["queued", "started 1", "progress 1 step 1", "failed 1"]
+    assert error_of(history) == ("TimedOut", "timeout")
+    await deployment.ended(behind)  # its place was freed
+    assert consumer.alive
+    assert consumer.said("handler_does_not_stop")
+    consumer.interrupt()  # and a worker with such a handler still leaves when it is told to
+    assert await consumer.ended() == 0
+
+
+async def test_a_worker_whose_loop_is_blocked_past_the_time_is_ended_and_its_other_jobs_go_on(
+    deployment: Deployment,
+) -> None:
+    """Three ways to hold the interpreter, and a job that blocks only its first worker, each in a worker of its own."""
+    cases = {"research": "sleep", "plan-generation": "spin", "material-processing": "regex"}
+    start = partial(deployment.consumer, TAILRACE_HANDLERS=STEERED, TAILRACE_OBEY_SECONDS="0.5")
+    starting = (start(*lane) for lane in (*zip(cases, strict=True), ("kurly", "ably")))
+    *consumers, shop = await asyncio.gather(*starting)
+    others = {p: [await ask(deployment, p, args={"seconds": 1.0}) for _ in range(2)] for p in cases}
+    others["kurly"] = [await ask(deployment, "ably", args={"seconds": 1.0})]
+    for job in (job for jobs in others.values() for job in jobs):
+        await deployment.started(job)
+    late = {
+        p: await ask(deployment, p, args={"seconds": 60, "block": how}, timeout_seconds=0.3, attempts=1)
+        for p, how in cases.items()
+    }
+    again = await ask(deployment, "kurly", "blocks-once", timeout_seconds=0.3, **NO_PAUSE)
+    for consumer in (*consumers, shop):
+        assert await consumer.ended() == -9
+        assert ended_by_its_heart(consumer), consumer.log.read_text()
+    await start(*cases, "kurly", "ably")
+    for job in late.values():
+        history = await deployment.ended(job)
+        assert [words(event) for event in history] == ["queued", "started 1", "failed 1"]
+        assert error_of(history) == ("TimedOut", "timeout")
+    history = await deployment.ended(again)
+    assert [words(event) for event in history] == ["queued", "started 1", "retrying 1", "started 2", "completed 2"]
+    for job in (job for jobs in others.values() for job in jobs):
+        history = await deployment.ended(job)
+        assert [event.reason for event in history if event.status is Status.SUPERSEDED] == ["released"]
+        assert history[-1].status is Status.COMPLETED
+        assert (await deployment.record(job)).crashes == 0
+
+
+def ended_by_its_heart(consumer: ConsumerProcess) -> bool:
+    return bool(consumer.said("attempt_overdue") and consumer.said("consumer_ended"))

@@ -1,0 +1,142 @@
+"""Acting on the page in a real browser: cancel, retry, replay, pause, a new job; by mouse and by keys."""
+
+import re
+
+from playwright.async_api import expect
+
+from streams.states import Status
+from tests.page.visitors import PATIENCE_MS, Visitor
+from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+
+
+async def test_a_running_job_is_cancelled_and_given_another_life(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=100, seconds=0.2)
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.state("active")
+    await visitor.page.get_by_role("button", name="cancel", exact=True).click()
+    await visitor.confirm("Cancel this job?")
+    await visitor.state("cancelled")
+    await visitor.has_shown(await deployment.ended(job))
+    assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel")]
+    await visitor.page.get_by_role("button", name="retry", exact=True).click()
+    await visitor.sees(".lane-name b", "attempt 2")
+    await visitor.state("active")
+    assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel"), ("attempt 2", "run")]
+    assert any(event.status is Status.REOPENED and event.by == "the page" for event in await deployment.history(job))
+
+
+async def test_dead_letters_are_replayed_as_many_as_the_question_names(
+    deployment: Deployment, visitor: Visitor
+) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    jobs = []
+    for _ in range(3):
+        body = {"platform": "research", "kind": "drill", "attempts": 1}
+        args = {"steps": 1, "seconds": 0.01, "fail_times": 1}
+        answer = await deployment.http.post(f"{gateway.url}/api/jobs", json={**body, "args": args})
+        jobs.append(answer.json()["jobId"])
+    for job in jobs:
+        await deployment.ended(job)
+    await visitor.open(gateway.url)
+    await visitor.sees(".dead summary", "RuntimeError")
+    await visitor.page.get_by_role("button", name="replay").click()
+    await visitor.confirm("Replay 3 failed jobs?")
+    await visitor.sees("#said", "Replayed 3.")
+
+    async def completed() -> bool:
+        return all([(await deployment.history(job))[-1].status is Status.COMPLETED for job in jobs])
+
+    await eventually("all were replayed", completed)
+    await expect(visitor.page.locator(".dead")).to_have_count(0, timeout=PATIENCE_MS)
+
+
+async def test_the_overview_tells_what_runs_and_a_platform_is_paused(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("kurly")
+    running = await deployment.submit("kurly", steps=50, seconds=0.5)
+    await deployment.submit("kurly", steps=1)
+    await deployment.submit("musinsa", steps=1)
+    await visitor.open(gateway.url)
+    kurly = visitor.page.locator(".platforms tr").filter(has_text="kurly")
+    await expect(kurly.locator(".c-waiting")).to_have_text("1", timeout=PATIENCE_MS)
+    await expect(kurly.locator(".job")).to_have_attribute("href", f"/jobs/{running}", timeout=PATIENCE_MS)
+    await expect(kurly.locator(".pct")).to_have_text(re.compile(r"^\d+ %$"), timeout=PATIENCE_MS)
+    await expect(visitor.page.locator("tr").filter(has_text="musinsa")).to_contain_text("no consumer serves this")
+    await expect(visitor.page.locator(".workers tbody tr")).to_have_count(1)
+    await visitor.page.get_by_role("button", name="pause kurly").click()
+    await visitor.sees(".platforms tr.paused", "paused by the page")
+    await visitor.page.get_by_role("button", name="resume kurly").click()
+    await expect(visitor.page.locator(".platforms tr.paused")).to_have_count(0, timeout=PATIENCE_MS)
+    await kurly.locator(".c-waiting a").click()
+    await visitor.sees("table.jobs", "drill")
+    assert visitor.page.url == f"{gateway.url}/?platform=kurly&state=waiting"
+
+
+async def test_a_new_job_is_submitted_and_what_is_wrong_is_said(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    await visitor.open(gateway.url)
+    await visitor.sees(".platforms", "research")
+    await visitor.page.keyboard.press("n")
+    form = visitor.page.locator("#submit-form")
+    await form.locator("[name=platform]").select_option("research")
+    await form.locator("[name=args]").fill("{steps")
+    await form.get_by_role("button", name="Submit").click()
+    await visitor.sees("#submit-wrong", "not JSON")
+    visitor.outage = True
+    await form.locator("[name=args]").fill('{"steps": -1}')
+    await form.get_by_role("button", name="Submit").click()
+    await visitor.sees("#submit-wrong", "steps")
+    visitor.errors = [error for error in visitor.errors if "422" not in error]
+    visitor.outage = False
+    await form.locator("[name=args]").fill('{"steps": 1, "seconds": 0.01}')
+    await form.locator("[name=id]").fill("by-hand")
+    await form.get_by_role("button", name="Submit").click()
+    await visitor.state("waiting")
+    assert visitor.page.url == f"{gateway.url}/jobs/research.by-hand"
+    await visitor.sees(".job-facts pre", '"steps": 1')
+
+
+async def test_the_keys_lead_everywhere_and_the_theme_is_kept(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    job = await deployment.submit("research", steps=1)
+    page = visitor.page
+    await visitor.open(gateway.url)
+    await visitor.sees(".platforms", "research")
+    await page.keyboard.press("?")
+    await expect(page.locator("#help")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    await page.keyboard.press("k")
+    assert await visitor.ask("document.activeElement.textContent") == "oliveyoung"
+    await page.keyboard.press("Enter")
+    await visitor.sees("h1", "oliveyoung")
+    await page.keyboard.press("Escape")
+    await visitor.sees(".platforms", "research")
+    await page.click("#theme")
+    chosen = await visitor.ask("document.documentElement.dataset.theme")
+    await page.keyboard.press("/")
+    await page.keyboard.type(job)
+    await page.keyboard.press("Enter")
+    await visitor.state("waiting")
+    assert await visitor.ask("document.documentElement.dataset.theme") == chosen == "dark"
+
+
+async def test_nothing_is_wider_than_a_phone(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=2, seconds=0.05, text="x" * 500, result="y" * 500)
+    await deployment.ended(job)
+    await visitor.page.set_viewport_size({"width": 390, "height": 844})
+    for path, selector in (
+        (f"/jobs/{job}", ".events li"),
+        ("/", ".workers tr"),
+        ("/?platform=research&state=completed", ".jobs tr"),
+    ):
+        await visitor.open(gateway.url + path)
+        await expect(visitor.page.locator(selector).last).to_be_visible(timeout=PATIENCE_MS)
+        assert await visitor.ask("document.documentElement.scrollWidth") <= 390

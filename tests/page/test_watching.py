@@ -1,0 +1,146 @@
+"""Watching a job in a real browser: whatever happens to its workers, its gateway and its store, each event once."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Route, expect
+
+from ops.store import OwnStore, free_port
+from tests.page.visitors import PATIENCE_MS, Visitor
+from tests.support.builders import forge
+from tests.support.deployment import Deployment
+
+
+@pytest.fixture
+async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
+    """A store of this test's own, to be killed."""
+    with OwnStore(tmp_path / "frail", port=free_port(0)) as store:
+        async with Deployment(store.url, tmp_path) as deployment:
+            yield store, deployment
+
+
+async def test_a_takeover_is_two_lanes_and_one_history(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    first = await deployment.consumer("research")
+    job = await deployment.submit("research", steps=4, seconds=0.7, result={"sum": 42})
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.sees(".events .text", "2 of 4")
+    await expect(visitor.page).to_have_title(re.compile(r"^(50|75) % · "))
+    await deployment.consumer("research")
+    first.kill_group()
+    seen = await deployment.ended(job)
+    await visitor.state("completed")
+    await visitor.has_shown(seen)
+    (name, tone, steps), last = await visitor.lanes()
+    assert (name, tone) == ("attempt 1", "lost")
+    assert steps == ["1", "2", "3"][: len(steps)]
+    assert last == ("attempt 2", "done", ["1", "2", "3", "4"])
+    await visitor.sees(".lane-verdict", "superseded by 2: worker lost")
+    await visitor.sees(".job-facts pre", '"sum": 42')
+    await visitor.sees("#link-text", "complete")
+    assert sum("/research/stream/" in url for url in visitor.requests) == 1
+
+
+async def test_a_store_that_restarts_is_not_noticed(frail: tuple[OwnStore, Deployment], visitor: Visitor) -> None:
+    store, deployment = frail
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=6, seconds=0.4)
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.sees(".events .text", "2 of 6")
+    visitor.outage = True
+    store.kill()
+    store.start()
+    history = await deployment.ended(job)
+    await visitor.state("completed")
+    await visitor.has_shown(history)
+
+
+async def test_a_gateway_that_dies_is_found_again(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=6, seconds=0.4)
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.sees(".events .text", "1 of 6")
+    visitor.outage = True
+    gateway.kill_group()
+    await visitor.sees("#link-text", re.compile("reconnecting|offline"))
+    await deployment.gateway(again=gateway)
+    history = await deployment.ended(job)
+    await visitor.state("completed")
+    await visitor.has_shown(history)
+    streams = [url for url in visitor.requests if "/research/stream/" in url]
+    assert all("lastEventId=" in url for url in streams[1:])
+
+
+async def test_a_broken_stream_is_resumed_and_a_reset_one_begins_anew(deployment: Deployment, visitor: Visitor) -> None:
+    """What a gateway would say, word by word: an event twice, an answer that is no stream, another history."""
+    gateway = await deployment.gateway()
+    job = await deployment.submit("research", steps=1)
+
+    def events(*events: bytes) -> str:
+        ids = [event.split(b'"')[3] for event in events]
+        frames = zip(ids, events, strict=True)
+        return "".join(f"id: {event_id.decode()}\ndata: {event.decode()}\n\n" for event_id, event in frames)
+
+    queued, started = forge(job, 1, None, "queued"), forge(job, 2, 1, "started")
+    other = [forge(job, number, 1, status) for number, status in ((12, "started"), (13, "completed"))]
+    answers = [
+        (200, events(queued, started, started)),
+        (502, "nobody home"),
+        (200, "event: reset\ndata: {}\n\n" + events(queued, *other) + "event: end\ndata: {}\n\n"),
+    ]
+    asked: list[str] = []
+
+    async def answer(route: Route) -> None:
+        asked.append(route.request.url.partition("?")[2])
+        status, body = answers[len(asked) - 1]
+        kind = "text/event-stream" if status == 200 else "text/plain"
+        await route.fulfill(status=status, headers={"Content-Type": kind}, body=body)
+
+    await visitor.page.route("**/research/stream/**", answer)
+    await visitor.page.add_init_script(
+        """window.lowest = Infinity; new MutationObserver(() => {
+            const rows = document.querySelectorAll('.events [data-id]').length;
+            if (rows || window.lowest < Infinity) window.lowest = Math.min(window.lowest, rows);
+        }).observe(document, { childList: true, subtree: true })"""
+    )
+    visitor.outage = True
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.state("completed")
+    assert asked == ["", "lastEventId=2-1700000000000000", "lastEventId=2-1700000000000000"]
+    assert [event_id.partition("-")[0] for event_id in await visitor.event_ids()] == ["1", "12", "13"]
+    assert await visitor.ask("window.lowest") == 2, "the log was empty for a moment"
+    visitor.errors = [error for error in visitor.errors if "502" not in error]
+
+
+async def test_what_a_job_says_is_text_and_nothing_else(deployment: Deployment, visitor: Visitor) -> None:
+    text = (
+        "</script><script>window.struck = 1</script><img src=x onerror='window.struck = 2'>\n\nevent: end\ndata: {}\n\n"
+        "id: 9\r\nretry: 1\u2028next\u2029line \x00 nul \x1b[31m \u202e turned \U0001f642 &lt;b&gt; {{7*7}} ${7*7}"
+    )
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=2, seconds=0.05, text=text, result={"<b>": text})
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.state("completed")
+    await visitor.has_shown(await deployment.ended(job))
+    assert (
+        await visitor.ask("[...document.querySelectorAll('.events .message')].map((e) => e.textContent)") == [text] * 2
+    )
+    labels = await visitor.ask("[...document.querySelectorAll('.step')].map((e) => e.getAttribute('aria-label'))")
+    assert all(label.endswith(text) for label in labels)
+    await visitor.page.locator(".step").first.hover()
+    assert (await visitor.ask("document.querySelector('.readout').textContent")).endswith(text)
+    assert await visitor.ask("window.struck") is None
+    assert await visitor.ask("document.querySelectorAll('main script, main img').length") == 0
+
+
+async def test_a_job_that_is_not_there_is_said_so(deployment: Deployment, visitor: Visitor) -> None:
+    gateway = await deployment.gateway()
+    visitor.outage = True
+    await visitor.open(f"{gateway.url}/jobs/research.<b>none")
+    await expect(visitor.page.locator(".empty")).to_contain_text("no job research.<b>none", timeout=PATIENCE_MS)
+    visitor.errors = [error for error in visitor.errors if "404" not in error]
