@@ -1,15 +1,19 @@
 """One try at a job: what a handler holds."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
-from streams.messages import Claim, Job, Step
+from streams.messages import Claim, Job, Step, encode
+from streams.reading import to_steps
 from streams.states import Status
-from streams.transitions import Operation, report, word
+from streams.transitions import Operation, checked, recall, report, save, word
 
 Args = TypeVar("Args")
 
@@ -33,6 +37,7 @@ class Attempt(Generic[Args]):
         "_keys",
         "_reported",
         "_reports",
+        "_saved",
         "_shown",
         "_under_way",
         "args",
@@ -55,6 +60,7 @@ class Attempt(Generic[Args]):
         self._reports = 0
         self._reported = 0  # bytes
         self._shown: set[Step] | None = None
+        self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
         self._under_way: asyncio.Future[Any] | None = None  # the answer to the last report
 
     def idempotency_key(self, name: str) -> str:
@@ -80,9 +86,42 @@ class Attempt(Generic[Args]):
         if self._reported > LARGEST_HISTORY:
             raise ValueError("the reports of one attempt have over 16 MB in all; report less, or less often")
         self._shown.add(step)
-        await self.quiet()  # a report that had to be sent again must not be overtaken by the next one
+        await self.quiet()  # numbered only when it is sent
         self._reports += 1
-        operation = report(self._keys, self.job.key, self.fence, self._reports, event)
+        await self._say(report(self._keys, self.job.key, self.fence, self._reports, event))
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """What `function(*args)` gives, as JSON has it: called once and saved, later attempts at the job get the same.
+
+        A step that was under way when its worker died runs again: `idempotency_key(name)` is the same then. Raises as
+        `progress` does; what the function itself raises is not saved.
+        """
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_STEP:
+            raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
+        if self._saved is None:
+            self._saved = await self._recall() if self.number > 1 else {}
+        if name not in self._saved:
+            result = function(*args)
+            if inspect.isawaitable(result):
+                result = await result
+            value = encode(result)
+            if len(value) > LARGEST_EVENT:
+                raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
+            await self._say(save(self._keys, self.job.key, self.fence, name, value))
+            self._saved[name] = value
+        return msgspec.json.decode(self._saved[name])
+
+    async def _recall(self) -> dict[str, bytes]:
+        await self.quiet()
+        self._under_way = self._ask(recall(self._keys, self.job.key, self.fence))
+        saved = to_steps(checked(await asyncio.shield(self._under_way)))
+        if saved is None:
+            raise Lost(self.job.id, self.number)
+        return saved
+
+    async def _say(self, operation: Operation) -> None:
+        """Write something under the fence, after all that was said before."""
+        await self.quiet()  # what had to be sent again must not be overtaken by the next
         self._under_way = self._ask(operation)
         answer = word(await asyncio.shield(self._under_way))
         if answer == "lost":

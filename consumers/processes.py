@@ -99,6 +99,7 @@ class Link:
         self._lifeline = lifeline
         self._reader = reader
         self._writer = writer
+        self._hearing: asyncio.Task[FromProcess] | None = None  # kept: half a message must not be lost
         self._open = True
 
     @classmethod
@@ -132,19 +133,23 @@ class Link:
         self._writer.write(frame(message))
 
     async def _hear(self) -> FromProcess:
-        hearing = asyncio.ensure_future(self._next())
-        try:
-            while True:
-                await asyncio.wait([hearing], timeout=LOOK_SECONDS)
-                if hearing.done() or not self.alive:
-                    break
+        while True:
+            hearing = self._hearing = self._hearing or self._begin_to_hear()
+            await asyncio.wait([hearing], timeout=LOOK_SECONDS)
             if hearing.done():
-                return hearing.result()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            hearing.cancel()
+                self._hearing = None
+                try:
+                    return hearing.result()
+                except (asyncio.IncompleteReadError, ConnectionError):
+                    break
+            if not self.alive:
+                break
         raise RaisedElsewhere(await self._death())
+
+    def _begin_to_hear(self) -> asyncio.Task[FromProcess]:
+        hearing = asyncio.get_running_loop().create_task(self._next())
+        hearing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody may be left to ask
+        return hearing
 
     async def _next(self) -> FromProcess:
         length = length_of(await self._reader.readexactly(LENGTH))
@@ -182,9 +187,9 @@ class Link:
 
     async def _tidied(self, seconds: float) -> None:
         """Wait until the handler has ended one way or the other; reports that still come are dropped."""
-        with suppress(TimeoutError, asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
+        with suppress(TimeoutError, RaisedElsewhere):
             async with asyncio.timeout(seconds):
-                while isinstance(await self._next(), Report):
+                while isinstance(await self._hear(), Report):
                     pass
 
     def _kill(self) -> None:
@@ -199,6 +204,8 @@ class Link:
             self._process.wait()
             os.close(self._lifeline)
             self._writer.close()
+            if self._hearing:
+                self._hearing.cancel()
 
 
 def spawn() -> "tuple[subprocess.Popen[bytes], socket.socket, int]":

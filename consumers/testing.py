@@ -38,6 +38,8 @@ class HandlerOutcome(Struct, frozen=True):
     """Of one that is retrying or failed."""
     progress: tuple[Event, ...] = ()
     """Its reports in order, each step once."""
+    steps: dict[str, Any] = {}
+    """What it saved, by name, as JSON has it."""
     again_in_seconds: float | None = None
     """When the job would start again, if it would."""
     gave_up: bool = False
@@ -58,16 +60,18 @@ async def run_handler(
     policy: Policy = PATIENT,
     timeout_seconds: float | None = None,
     cancel_after: float | None = None,
+    saved: Mapping[str, Any] | None = None,
 ) -> HandlerOutcome:
     """One attempt at a job, with hooks, threads and processes as in a consumer.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
-    somebody asks the job to stop after so many seconds: it ends cancelled, unless it was quicker.
+    somebody asks the job to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps
+    gave in earlier attempts, for `attempt` 2 and later.
     """
     if timeout_seconds is not None:
         policy = msgspec.structs.replace(policy, timeout_seconds=timeout_seconds)
     claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
-    stand_in = StandIn(claim)
+    stand_in = StandIn(claim, saved or {})
     with Offload() as offload:
         runner = Runner(KEYS, policy, "tester", handlers, Nowhere(), stand_in.left)
         runner.committer, runner.offload = stand_in, offload
@@ -80,7 +84,8 @@ async def run_handler(
 
         timer = asyncio.get_running_loop().call_later(cancel_after, cancel) if cancel_after is not None else None
         try:
-            return await asyncio.shield(stand_in.outcome)
+            outcome = await asyncio.shield(stand_in.outcome)
+            return msgspec.structs.replace(outcome, steps=stand_in.steps)
         finally:
             if timer:
                 timer.cancel()
@@ -104,8 +109,9 @@ class Nowhere(Places):
 class StandIn(Committer):
     """Hears what one attempt says, and answers as the store would."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, saved: Mapping[str, Any]) -> None:
         self.cancelling = False
+        self.steps = dict(saved)
         self.outcome: asyncio.Future[HandlerOutcome] = asyncio.get_running_loop().create_future()
         self._job = claim
         self._progress: list[Event] = []
@@ -114,6 +120,12 @@ class StandIn(Committer):
         if operation.name == "report":
             self._progress.append(event_of(operation.args[-1]))
             heard(b"cancelled" if self.cancelling else b"shown")
+        elif operation.name == "recall":
+            heard([part for name, value in self.steps.items() for part in (name.encode(), encode(value))])
+        elif operation.name == "save":
+            _, _, name, value = operation.args
+            self.steps.setdefault(name, msgspec.json.decode(value))
+            heard(b"cancelled" if self.cancelling else b"saved")
         else:
             if not self.outcome.done():
                 self.outcome.set_result(self._outcome(operation))

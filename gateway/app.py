@@ -8,14 +8,19 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Lifespan
 
 from gateway.args import Args
+from gateway.auth import Narrowed
 from gateway.everything import Everything
 from gateway.feed import Feed
+from gateway.guard import Guard
 from gateway.history import History
 from gateway.jobs import Jobs
+from gateway.limits import Limits
 from gateway.live import Live
 from gateway.metrics import Metrics
+from gateway.origins import Sharing
 from gateway.pages import Pages
 from gateway.plans import Plans
 from gateway.platforms import PlatformRoutes
@@ -24,12 +29,14 @@ from gateway.schedules import ScheduleRoutes
 from gateway.settings import GatewaySettings
 from gateway.sse import Streams
 from gateway.submissions import Submissions
+from gateway.tickets import Sessions, Tickets
 from gateway.workers import Workers
 from producers import Producer
 from producers.schedules import Schedules
 from streams import Store, Transitions
 from streams.connection import check_fitness
 from streams.errors import NoStore
+from streams.policies import Platforms
 from streams.presence import Presence
 
 
@@ -38,10 +45,39 @@ def create_app(settings: GatewaySettings) -> Starlette:
     if settings.streams.url is None:
         raise NoStore("no store is known: run `python3 -m ops up`, which brings its own, or set REDIS_URL")
     store = Store(settings.streams.url)
-    transitions = Transitions(store)
     platforms = settings.streams.platforms
     live = Live(store)
     feed = Feed(store, platforms, live)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.live = live
+        async with store, anyio.create_task_group() as tasks:
+            tasks.start_soon(live.run)
+            tasks.start_soon(feed.run)
+            yield
+            tasks.cancel_scope.cancel()
+
+    app = answering(settings, store, live, platforms, lifespan)
+    front = app.state.history.in_front_of(app)
+    if settings.keys:
+        limited = {names: Narrowed(platforms, names) for names in settings.keys.limited_to}
+        narrowed = {names: answering(settings, store, live, limited[names]) for names in limited}
+        guard = Guard(settings.keys, store, Limits(settings.caps), settings.origins)
+        front = guard.stand_before(app, front, narrowed)
+    app.state.front = Sharing(front, settings.origins) if settings.origins else front
+    return app
+
+
+def answering(
+    settings: GatewaySettings,
+    store: Store,
+    live: Live,
+    platforms: Platforms,
+    lifespan: Lifespan[Starlette] | None = None,
+) -> Starlette:
+    """The URL map over these platforms: of others it does not know."""
+    transitions = Transitions(store)
     submissions = Submissions(Producer(transitions, platforms))
     plans = Plans(Producer(transitions, platforms))
     jobs = Jobs(store, transitions, platforms)
@@ -55,21 +91,14 @@ def create_app(settings: GatewaySettings) -> Starlette:
     streams = Streams(live, jobs, settings.ping_seconds)
     pages = Pages()
     everything = Everything(live, platforms, settings.ping_seconds)
+    tickets = Tickets(store, jobs)
+    sessions = Sessions(store, settings.keys, settings.origins)
 
     async def healthz(_: Request) -> Response:
         return reply({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
         return reply({"status": "ready", "advice": await check_fitness(store)})
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.live = live
-        async with store, anyio.create_task_group() as tasks:
-            tasks.start_soon(live.run)
-            tasks.start_soon(feed.run)
-            yield
-            tasks.cancel_scope.cancel()
 
     app = Starlette(
         routes=[
@@ -79,6 +108,10 @@ def create_app(settings: GatewaySettings) -> Starlette:
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics.show),
+            Route("/api/session", sessions.show),
+            Route("/api/session", sessions.open, methods=["POST"]),
+            Route("/api/session", sessions.close, methods=["DELETE"]),
+            Route("/api/tickets", tickets.issue, methods=["POST"]),
             Route("/research/start", submissions.research, methods=["POST"]),
             Route("/research/stream/{job_id}", streams.stream),
             Route("/research/history/{job_id}", history.show),

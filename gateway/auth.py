@@ -11,7 +11,7 @@ from typing import Final, Self
 from msgspec import Struct, structs
 
 from streams.errors import BadConfiguration, Forbidden
-from streams.policies import Platforms, Policy
+from streams.policies import Platforms
 
 SETTING: Final = "TAILRACE_API_KEYS"
 KEY_MARK: Final = "trk_"  # a new key begins with it, so that logs can mask it and scanners of code find it
@@ -46,7 +46,7 @@ class Key(Struct, frozen=True):
 
     def reading(self) -> "Key":
         """The same key, good for looking only."""
-        return structs.replace(self, scopes=self.scopes & {Scope.READ, Scope.ADMIN} and frozenset({Scope.READ}))
+        return structs.replace(self, scopes=frozenset({Scope.READ}))
 
     def __repr__(self) -> str:
         return f"Key({self.name})"
@@ -101,10 +101,6 @@ class Narrowed(Platforms):
 
     def __init__(self, policies: Platforms, names: frozenset[str]) -> None:
         super().__init__({name: policy for name, policy in policies.items() if name in names})
-
-    def __getitem__(self, name: str) -> Policy:
-        self.known(name)
-        return super().__getitem__(name)
 
     def known(self, name: str) -> str:
         if name not in self._policies:

@@ -83,7 +83,7 @@ class Everything:
                 platforms |= {self._platforms.known(split_id(job_id)[0])} if not query.get("platform") else set()
             except WrongField as error:
                 raise WrongField("jobs", error.reason) from None
-        listener = Listener(platforms or None, frozenset(jobs) or None)
+        listener = Listener(platforms or frozenset(self._platforms), frozenset(jobs) or None)
         last_id = request.headers.get("last-event-id") or query.get("lastEventId")
         return Telling(self._live, listener, self._ping_seconds, missed=bool(last_id))
 

@@ -34,8 +34,6 @@ POLICY: Final = "; ".join(
 
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",  # kept by the browser, and asked for anew: a 304 costs nothing, an old script does
 }

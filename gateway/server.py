@@ -2,19 +2,35 @@
 
 import asyncio
 import socket
+from functools import partial
+from http import HTTPStatus
 from types import FrameType
+from typing import Any
 
 import structlog
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gateway.limits import RETRY_SECONDS, Caps, Patience
+from gateway.origins import Strangers
 from gateway.replies import problem
 from gateway.settings import GatewaySettings
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
 FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in chunks of one byte has six of them
 NOT_HTTP = f"this is not an HTTP/1.1 request with one Host and at most {HEAD_BYTES} bytes of headers"
+TOO_SLOW = "the request did not arrive in time"
+
+SECURITY_HEADERS = ((b"X-Content-Type-Options", b"nosniff"), (b"Referrer-Policy", b"no-referrer"))  # of every answer
+
+CROWDED = problem(
+    429,
+    "TOO_MANY_CONNECTIONS",
+    "this gateway has as many connections as it may have",
+    {"Retry-After": str(RETRY_SECONDS), "Connection": "close"},
+)
 
 log = structlog.get_logger()
 
@@ -22,8 +38,18 @@ log = structlog.get_logger()
 class Connection(HttpToolsProtocol):
     """One client's connection. A stream writes to it and drops it directly, which plain ASGI cannot express."""
 
+    def __init__(self, *args: Any, caps: Caps, strangers: Strangers | None, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._front = self.app
+        self._caps = caps
+        self._strangers = strangers
+        self._patience = Patience()
+        self._body_bytes = 0  # of all requests
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > 2 * self._caps.connections:  # who is one too many is told so, up to here
+            transport.abort()
         self.app_state = {**self.app_state, "connection": self}  # every request of it gets a copy
         self._head_bytes = 0  # what came since the last head was complete, as far as it may belong to the next
         self._framing_bytes = 0  # what came of this request and is not its body
@@ -51,21 +77,43 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._framing_bytes -= len(body)
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Refuse what the parser lets through: a head too large that came in one piece, and not exactly one host."""
-        hosts = 0
-        for name, _ in self.headers:
+        hosts, host = 0, b""
+        for name, value in self.headers:
             if name == b"host":
-                hosts += 1
+                hosts, host = hosts + 1, value
         if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):
             raise ValueError("not exactly one host")
         if self._head_bytes > HEAD_BYTES:  # at most as much; usually a body is part of it
             fields = sum(len(name) + len(value) for name, value in self.headers)
             if fields + len(self.url) > HEAD_BYTES:
                 raise ValueError("too large a head")
+        self.app = self._front
+        if len(self.connections) > self._caps.connections and self.url != b"/healthz":
+            self.app = CROWDED
+        elif self._strangers and (refusal := self._strangers.refusal(host, self.parser.get_method(), self.headers)):
+            self.app = refusal
         super().on_headers_complete()
+
+    def look(self, now: float) -> None:
+        """Let go of a client that keeps us waiting: for the rest of a request, or until it reads on."""
+        cycle, unread = self.cycle, 0
+        if cycle is None or cycle.response_complete:
+            unread = self.transport.get_write_buffer_size()  # a stream that goes on looks to that itself
+        elif not cycle.more_body:
+            self._patience.sends_nothing()
+            return
+        if self._patience.reads_too_slowly(now, unread, self._caps.read_seconds):
+            self.transport.abort()
+        elif not unread and not self.transport.is_closing():
+            answered = cycle is None or cycle.response_complete
+            body = 0 if answered else self._body_bytes  # what comes of it after its answer is no merit
+            if self._patience.sends_too_slowly(now, (cycle, answered), body, self._caps.send_seconds):
+                self._hang_up(problem(408, "TOO_SLOW", TOO_SLOW, {"Connection": "close"}))
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP at all is a problem too. It never gets into the answer to what came before it."""
@@ -75,10 +123,18 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             self.flow.pause_reading()
             return
+        self._hang_up(problem(400, "MALFORMED", NOT_HTTP, {"Connection": "close"}))
+
+    def _hang_up(self, answer: Response) -> None:
+        """Say why, unless an answer to something else is under way, and close."""
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
         if not self.pipeline and not (answering and cycle.response_started):
-            answer = problem(400, "MALFORMED", NOT_HTTP, {"Connection": "close"})
-            head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
-            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%b\r\n%b" % (head, bytes(answer.body)))
+            headers = [*SECURITY_HEADERS, *answer.raw_headers]
+            head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            status = HTTPStatus(answer.status_code)
+            line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
+            self.transport.write(line + b"%b\r\n%b" % (head, bytes(answer.body)))
         if answering:
             cycle.disconnected = True  # what is still said is for nobody
         self.transport.close()
@@ -88,10 +144,12 @@ class Server(uvicorn.Server):
     """Ends its streams first, so that their clients resume elsewhere, and then counts as ended well."""
 
     def __init__(self, app: Starlette, settings: GatewaySettings) -> None:
+        strangers = None if settings.keys else Strangers(settings.origins)
         super().__init__(
             uvicorn.Config(
-                app.state.history.in_front_of(app),
-                http=Connection,
+                app.state.front,
+                http=partial(Connection, caps=settings.caps, strangers=strangers),  # type: ignore[arg-type] # as good
+                headers=[(name.decode(), value.decode()) for name, value in SECURITY_HEADERS],
                 ws="none",
                 loop="uvloop",
                 lifespan="on",
@@ -112,6 +170,14 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         log.info("gateway_serves", url=" ".join(map(url_of, sockets or [])))
+
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn calls it ten times a second."""
+        if counter % 10 == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                connection.look(now)  # type: ignore[union-attr] # all of them are ours
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.live.close()

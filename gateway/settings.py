@@ -5,6 +5,9 @@ from typing import Self
 
 from msgspec import Struct
 
+from gateway.auth import NO_KEYS, SETTING, Keys
+from gateway.limits import Caps
+from gateway.origins import read_origins
 from streams.errors import BadConfiguration
 from streams.settings import Environment, StreamsSettings
 
@@ -13,16 +16,19 @@ class GatewaySettings(Struct, frozen=True):
     """One gateway process."""
 
     streams: StreamsSettings
-    host: str = "127.0.0.1"  # HOST; loopback, because whoever reaches the gateway may use it
+    host: str = "127.0.0.1"  # HOST; without keys loopback, because whoever reaches the gateway may use it
     port: int = 3989  # PORT; 0: any free one
     ping_seconds: float = 15.0  # a comment on quiet streams, well under the idle limits of proxies
     grace_seconds: float = 3.0  # how long open requests may take to finish after SIGTERM
+    keys: Keys = NO_KEYS  # TAILRACE_API_KEYS; whoever brings none of them is refused
+    origins: frozenset[str] = frozenset()  # TAILRACE_CORS_ORIGINS; other sites whose pages may read our answers
+    caps: Caps = Caps()
 
     def __post_init__(self) -> None:
-        if not is_loopback(self.host):
+        if not self.keys and not is_loopback(self.host):
             raise BadConfiguration(
                 f"HOST is {self.host!r}: the gateway has no API keys and serves this machine only; "
-                "use 127.0.0.1, ::1 or localhost"
+                f"use 127.0.0.1, ::1 or localhost, or set {SETTING}"
             )
         if not 0 <= self.port <= 65535:
             raise BadConfiguration(f"PORT is {self.port}; it must be a whole number from 0 to 65535")
@@ -31,14 +37,14 @@ class GatewaySettings(Struct, frozen=True):
     def read(cls, environment: Environment | None = None, *, host: str | None = None, port: int | None = None) -> Self:
         """From the environment; what is given here goes before it."""
         env = environment or Environment()
-        if env.secret("TAILRACE_API_KEYS"):
-            raise BadConfiguration(
-                "TAILRACE_API_KEYS is set, but this version has no keys: it serves this machine only"
-            )
+        streams = StreamsSettings.read(env)
         return cls(
-            streams=StreamsSettings.read(env),
+            streams=streams,
             host=host or env.text("HOST") or "127.0.0.1",
             port=env.whole("PORT", 3989, most=65535) if port is None else port,
+            keys=Keys.read(env.secret(SETTING) or "", streams.platforms),
+            origins=read_origins(env.words("TAILRACE_CORS_ORIGINS")),
+            caps=Caps.read(env),
         )
 
 

@@ -160,6 +160,10 @@ COMMANDS = {
         usage="[PLATFORM] [--json] | set PLATFORM NAME KIND [ARGS] (--cron EXPR [--tz ZONE] | --every SECONDS) "
         "[--missed HOW] [--options JSON] | pause PLATFORM NAME | resume PLATFORM NAME | remove PLATFORM NAME",
     ),
+    "keys": Command(
+        "make a new API key: the key itself, and its hash for TAILRACE_API_KEYS",
+        (argument("what", metavar="new", choices=("new",), help="the only thing there is to do"),),
+    ),
     "doctor": Command(
         "say whether the store is fit and every job has a way forward",
         (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),

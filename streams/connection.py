@@ -82,13 +82,14 @@ class Store:
     async def _open(self) -> Wire:
         """Open a connection. Whoever needs it meanwhile waits for the same opening, and hears its failure too."""
         if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._door.open(self._answer_seconds))
-            self._opening.add_done_callback(self._opened)
+            self._opening = asyncio.create_task(self._reach())
+            self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
         return await asyncio.shield(self._opening)
 
-    def _opened(self, opening: asyncio.Task[Wire]) -> None:
-        if not opening.cancelled() and opening.exception() is None:
-            self._wire = opening.result()
+    async def _reach(self) -> Wire:
+        # Kept here, not when the task is done: a caller in between would open another, and this one would be lost.
+        self._wire = await self._door.open(self._answer_seconds)
+        return self._wire
 
 
 AWAY = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF")

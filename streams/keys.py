@@ -37,7 +37,7 @@ PLATFORM_KEYS: Final = (
 )
 """What a platform has once; everything else belongs to one job."""
 
-JOB_KEYS: Final = {"record": "job", "log": "log", "args": "args"}
+JOB_KEYS: Final = {"record": "job", "log": "log", "args": "args", "steps": "steps"}
 """What a job has: the name used by transitions, and the word in the key."""
 
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
@@ -49,14 +49,14 @@ _LABEL = re.compile(r"[A-Za-z0-9._:@/-]{1,64}")
 class PlatformKeys:
     """The keys of one platform, each built once."""
 
-    __slots__ = ("_args", "_log", "_record", "by_name", "own", "platform", "prefix")
+    __slots__ = ("_args", "_log", "_record", "_steps", "by_name", "own", "platform", "prefix")
 
     def __init__(self, platform: str) -> None:
         self.platform = check_platform(platform)
         self.prefix = f"{NAMESPACE}:{{{platform}}}:"
         self.by_name = {name: self.prefix + name.replace("_", ":") for name in PLATFORM_KEYS}
         self.own = tuple(self.by_name.values())  # in the order of PLATFORM_KEYS
-        self._record, self._log, self._args = (f"{self.prefix}{word}:" for word in JOB_KEYS.values())
+        self._record, self._log, self._args, self._steps = (f"{self.prefix}{word}:" for word in JOB_KEYS.values())
 
     def __getitem__(self, name: str) -> str:
         return self.by_name[name]
@@ -80,6 +80,9 @@ class PlatformKeys:
     def parked(self, label: str) -> str:
         """The jobs that wait until their limit key allows another."""
         return f"{self.prefix}parked:{label}"
+
+    def steps(self, key: str) -> str:
+        return self._steps + key
 
     def of_job(self, name: str, key: str) -> str:
         """The key called `name` in a transition's header, for one job."""

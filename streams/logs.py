@@ -1,7 +1,9 @@
 """How a process talks about itself: an event name and key=value, as text for people or as JSON for machines."""
 
 import logging
+import re
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -9,6 +11,43 @@ import structlog
 from streams.settings import Environment
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
+
+SECRETS = re.compile(
+    r"""(?P<before> \bbearer\s+                    # what an Authorization header brings
+                  | \b(?:ticket|tailrace_session)=  # in an address, in a cookie
+                  | ://[^\s/@:]*:(?=[^\s/@]+@)       # the password in the address of a store
+        )[^\s&;,"'@\\]+
+      | (?P<mark> \btr[kts]_)[A-Za-z0-9_-]{16,}      # our own keys, tickets and sessions, wherever they stand
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def mask(text: str) -> str:
+    """The text without what would let somebody in."""
+    return SECRETS.sub(lambda found: f"{found['before'] or found['mark']}***", text)
+
+
+def masked(value: Any) -> Any:
+    """The same with whatever a log line holds."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {masked(name): masked(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(each) for each in value]
+    return mask(repr(value)) if isinstance(value, BaseException | bytes) else value
+
+
+def mask_values(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: masked(value) for name, value in event.items()}
+
+
+class Masking(logging.Formatter):
+    """For what libraries say."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return mask(super().format(record))
 
 
 def configure_logs(environment: Environment | None = None) -> None:
@@ -28,11 +67,11 @@ def configure_logs(environment: Environment | None = None) -> None:
         steps.insert(0, lambda _logger, _name, event: {"service": service, **event})
     last = structlog.processors.JSONRenderer() if machine else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
-        processors=[*steps, last],
+        processors=[*steps, mask_values, last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(
-        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Masking("%(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])

@@ -74,6 +74,13 @@ def to_pulse(answer: Sequence[Any]) -> Pulse:
     return Pulse(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
 
 
+def to_steps(answer: Any) -> dict[str, bytes] | None:
+    """What `recall` answers; None when it refuses."""
+    if answer == b"lost":
+        return None
+    return {name.decode(): value for name, value in zip(answer[::2], answer[1::2], strict=True)}
+
+
 def to_look(answer: Sequence[Sequence[bytes]]) -> Look:
     beats, leases = answer
     return Look(pairs(beats), to_leases(leases))

@@ -14,7 +14,7 @@ from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Lease, Look, Pulse
 from streams.policies import Policy
-from streams.reading import to_claims, to_look, to_pulse
+from streams.reading import to_claims, to_look, to_pulse, to_steps
 from streams.schedules import Agenda, Move, to_agenda
 
 FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds of the server's time
@@ -22,7 +22,7 @@ TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds 
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
-SETTLING = ("report", "complete", "fail", "delay", "release", "claim")
+SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
 TENDING = ("beat", "observe", "wake", "forget", "reclaim", "bury", "release", "fail")
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
 TICKING = ("tick", "agenda")
@@ -97,6 +97,13 @@ class Transitions:
     async def report(self, platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> str:
         return await self._word(SETTLING, platform, report(platform, key, nonce, number, event))
 
+    async def save(self, platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> str:
+        return await self._word(SETTLING, platform, save(platform, key, nonce, name, value))
+
+    async def recall(self, platform: PlatformKeys, key: str, nonce: str) -> dict[str, bytes] | None:
+        """What the steps of a job gave, by name; None: it is not, or no longer, this attempt's job."""
+        return to_steps(checked((await self.commit(platform, [recall(platform, key, nonce)]))[0]))
+
     async def complete(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
         return await self._word(SETTLING, platform, complete(platform, key, nonce, event))
 
@@ -119,7 +126,7 @@ class Transitions:
         return await self._word(ACTING, platform, Operation("reopen", keys, (key, more)))
 
     async def drop(self, platform: PlatformKeys, key: str) -> str:
-        keys = (platform.record(key), platform.log(key), platform.args(key))
+        keys = (platform.record(key), platform.log(key), platform.args(key), platform.steps(key))
         return await self._word(ACTING, platform, Operation("drop", keys, (key,)))
 
     async def pause(self, platform: PlatformKeys, by: str) -> str:
@@ -174,9 +181,7 @@ class Transitions:
         """Remove ended jobs that need not be kept any longer; how many, at most `most`."""
         return (await self.forget_all([(platform, policy)], most))[0]
 
-    async def forget_all(
-        self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH
-    ) -> list[int]:
+    async def forget_all(self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH) -> list[int]:
         """The same on platforms, in one call."""
         answers = await self.run(TENDING, [(keys, [forget(policy, most)]) for keys, policy in platforms])
         return [int(checked(answer)) for answer in answers]
@@ -243,6 +248,14 @@ def rules_of(policy: Policy) -> tuple[int, ...]:
 
 def report(platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> Operation:
     return Operation("report", (platform.log(key),), (key, nonce, number, event))
+
+
+def save(platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> Operation:
+    return Operation("save", (platform.steps(key),), (key, nonce, name, value))
+
+
+def recall(platform: PlatformKeys, key: str, nonce: str) -> Operation:
+    return Operation("recall", (platform.steps(key),), (key, nonce))
 
 
 def complete(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Operation:

@@ -11,6 +11,7 @@ export class Problem extends Error {
 async function send(path, options) {
   const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) });
   const body = await answer.json().catch(() => null);
+  if (answer.status === 401) link.up("signed out");
   if (!answer.ok) throw new Problem(answer.status, body);
   return body;
 }
@@ -69,6 +70,7 @@ export function poll(look, ms = 2000) {
       timer = setTimeout(once, ms);
     } catch (error) {
       if (!(error instanceof Problem || error instanceof TypeError || error instanceof DOMException)) console.error(error);
+      if (error.status === 401) return; // the page comes anew once somebody has signed in
       const wait = pause(++failures);
       link.down(wait);
       timer = setTimeout(once, wait);

@@ -45,7 +45,7 @@ export function follow(jobId, { event, reset, ended, gone }) {
   async function broken() {
     close();
     if (ended() && !expecting) return link.up("complete");
-    if (failures > 0 && (await gone())) return;
+    if (link.state === "signed out" || (failures > 0 && (await gone()))) return;
     const wait = pause(failures++);
     link.down(wait);
     timer = setTimeout(open, wait);

@@ -181,7 +181,8 @@ export async function showJob(main, id) {
     const end = story.ended ? story.last : null;
     const error = [...history.events].reverse().find((event) => event.error)?.error;
     draw(facts,
-      fact("Args", args && (args.kept ? pretty(args.args) : "no longer kept: args go when a job completes")),
+      args && (args.kept ? fact("Args", pretty(args.args))
+        : h("div", { key: "gone" }, h("h2", null, "Args"), h("p", { class: "dim" }, "No longer kept: args go when a job completes."))),
       end?.status === "completed" && fact("Result", pretty(end.result ?? null)),
       error && fact(story.state === "failed" ? "Error" : "Last error", [`${error.type}: ${error.message}`, error.traceback].filter(Boolean).join("\n\n")));
   }

@@ -108,15 +108,16 @@ const niceStep = (seconds) => NICE.find((step) => step >= seconds) ?? Math.ceil(
 // share of the work, and say so. While the job goes on, the axis ends at a round time: lanes grow into what is free.
 export function axisOf(lanes, now, ended) {
   const first = lanes[0]?.wait?.from ?? lanes[0]?.started ?? now;
-  const last = Math.max(first + 100, ...lanes.map((lane) => lane.end ?? now));
+  const rest = ended ? 0 : (lanes.at(-1)?.wait?.until ?? 0); // a wait that ends by itself is drawn to its end
+  const last = Math.max(first + 100, ...lanes.map((lane) => lane.end ?? Math.max(now, lane.started ? 0 : rest)));
   const cuts = [];
   let work = 0;
   for (const lane of lanes) {
     if (lane.started) work += (lane.end ?? now) - lane.started;
-    const to = lane.started ?? lane.end ?? now;
+    const to = lane.started ?? lane.end ?? last;
     if (lane.wait && to > lane.wait.from) cuts.push({ from: lane.wait.from, to });
   }
-  const most = work > 0 ? Math.max(0.4 * work, 400) : Infinity;
+  const most = work > 0 ? Math.max(0.7 * work, 1000) : Infinity;
   let saved = 0;
   const shortened = cuts
     .filter((cut) => cut.to - cut.from > 1.5 * most)
@@ -135,7 +136,8 @@ export function axisOf(lanes, now, ended) {
   };
   const length = last - first - saved;
   const step = niceStep(length / 6000) * 1000;
-  const span = ended ? length : Math.ceil((length * 1.02) / step) * step;
+  const grows = !ended && lanes.at(-1)?.started;
+  const span = !grows ? length : Math.ceil((length * 1.02) / step) * step;
   const at = (ms) => Math.min(100, Math.max(0, (100 * shown(ms)) / span));
   const ticks = [];
   const beyond = first + span + saved;

@@ -41,7 +41,7 @@ export function showList(main, platform, state) {
     draw(main,
       h("div", { class: "title" }, h("a", { href: "/", class: "back" }, "platforms"), h("h1", null, platform),
         h("span", { class: "dim" }, data.paused ? "paused" : data.consumers.length ? count(data.consumers.length, "consumer") : "no consumer serves this"),
-        h("span", { class: "acts" }, h("button", { type: "button", onclick: restart }, "restart consumers"))),
+        h("span", { class: "acts" }, h("button", { type: "button", disabled: !data.consumers.length, onclick: restart }, "restart consumers"))),
       h("nav", { class: "tabs", "aria-label": "state" }, Object.entries(STATES).map(([word, counted]) =>
         h("a", { href: listPath(platform, word), "aria-current": word === state ? "page" : null }, counted, " ", h("span", { class: "dim num" }, data[counted])))),
       state === "failed" && deadLetters(dead, look),
@@ -65,7 +65,7 @@ function table(jobs) {
       h("tr", { key: job.jobId, "data-row": true },
         h("td", { "data-label": "job" }, h("i", { class: `dot tone-${TONES[job.status]}`, title: job.status }), h("a", { href: jobPath(job.jobId) }, h("code", null, keyOf(job.jobId)))),
         h("td", { "data-label": "kind" }, job.kind),
-        h("td", { "data-label": "attempt", class: "num" }, job.attempt ?? "–"),
+        h("td", { "data-label": "attempt" }, job.attempt ?? "–"),
         h("td", { "data-label": "created", title: exact(job.createdAt) }, ago(job.createdAt)),
         h("td", { "data-label": job.runAt ? "runs" : "ended", title: exact(job.endedAt ?? job.runAt) }, job.runAt ? new Date(job.runAt).toLocaleTimeString() : job.endedAt ? ago(job.endedAt) : "–"),
         h("td", { class: "message" }, job.error && `${job.error.type}: ${job.error.message}`)))));

@@ -11,7 +11,10 @@ function showLink(before) {
   if (by("link-text").textContent !== link.words) by("link-text").textContent = link.words;
   if (before && before !== link.state && before !== "connecting") whisper(link.state === "lost" ? "connection lost" : `connection ${link.state}`);
 }
-link.changed = showLink;
+link.changed = async (before) => {
+  showLink(before);
+  if (link.state === "signed out") (await import("/page/signin.js")).signIn();
+};
 setInterval(() => link.state === "lost" && showLink(), 500);
 
 by("theme").onclick = () => {

@@ -4,7 +4,7 @@ import { act, ask, poll } from "/page/api.js";
 import { deadLetters, DeadLetters } from "/page/dead.js";
 import { attempt } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
-import { count, duration, exact, jobPath, listPath, short } from "/page/words.js";
+import { count, duration, exact, jobPath, listPath, short, since } from "/page/words.js";
 
 const SHOWN = 3; // running jobs in a row
 const ASKED = 24; // running jobs whose progress is asked for
@@ -58,7 +58,7 @@ function platformRow(each, running, seen, look) {
     number(each, "delayed", "delayed"),
     number(each, "failed", "failed", "dead"),
     h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : duration(each.oldestWaitingSeconds)),
-    h("td", { class: "c-depth", "data-label": "depth" }, sparkline(seen[name] ?? [])),
+    h("td", { class: "c-depth", "data-label": "depth" }, sparkline([...(seen[name] ?? []), each.waiting])),
     h("td", { class: "c-act" }, pauseButton(each, look)));
 }
 
@@ -109,10 +109,12 @@ function sparkline(depths) {
   const [width, height] = [96, 20];
   const most = Math.max(4, ...depths);
   const points = depths.map((depth, i) => `${(width - (depths.length - 1 - i) * (width / (SEEN / 2))).toFixed(1)},${(height - 1.5 - (depth / most) * (height - 3)).toFixed(1)}`);
-  const words = depths.length ? `waiting: now ${depths.at(-1)}, at most ${Math.max(...depths)} while this page was open` : "nothing seen yet";
+  const words = `waiting: now ${depths.at(-1)}, at most ${Math.max(...depths)} while this page was open`;
   return h("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words },
     h("title", null, words),
-    depths.length > 1 && h("polyline", { points: points.slice(-SEEN / 2).join(" ") }));
+    h("path", { d: `M0 ${height - 1.5}H${width}` }),
+    h("polyline", { points: points.slice(-SEEN / 2).join(" ") }),
+    h("circle", { cx: width, cy: points.at(-1).split(",")[1], r: 1.8 }));
 }
 
 function remembered() {
@@ -157,7 +159,7 @@ function workerRow(worker) {
   const deadline = worker.deadline_seconds ?? 10;
   const age = worker.last_change_seconds ?? worker.watched_seconds;
   const tone = worker.alive === false ? "fail" : age > deadline * 0.4 ? "silent" : "run";
-  const words = worker.alive === false ? `silent for ${duration(age)}` : worker.alive == null ? "not heard yet" : `${duration(age)} ago`;
+  const words = worker.alive === false ? `silent for ${duration(age)}` : worker.alive == null ? "not heard yet" : since(age);
   return h("tr", { key: worker.worker_id, "data-row": true, tabindex: "-1" },
     h("td", { "data-label": "worker" }, h("code", null, worker.worker_id)),
     h("td", { "data-label": "serves", class: "serves" }, worker.platforms.join(", ")),

@@ -30,18 +30,19 @@ function row(lane, next, axis, now, view) {
 
 function waiting(lane, axis, now, view) {
   const until = lane.wait.until ?? lane.wait.from;
-  const to = lane.started ?? lane.end ?? now;
+  const to = lane.started ?? lane.end ?? Math.max(now, until);
   const resting = Math.min(until, to);
   const parts = [];
   if (resting > lane.wait.from) parts.push(["resting", lane.wait.from, resting]);
   if (to > resting) parts.push(["waiting", resting, to]);
   const cut = axis.isShort(lane.wait);
   const said = `${WAITS[lane.wait.why]} ${duration((to - lane.wait.from) / 1000)}`;
-  return parts.map(([kind, from, end]) => {
+  const open = !lane.started && !lane.end;
+  return [open && h("i", { key: "now", class: "now", style: { left: `${axis.at(now)}%` } }), parts.map(([kind, from, end]) => {
     const [left, right] = [axis.at(from), axis.at(end)];
     return h("span", { key: kind, class: `${kind} ${cut ? "cut" : ""}`, style: place(left, right), title: said,
       onpointerenter: () => view.read(said) }, right - left > 14 && h("span", null, cut || right - left > 20 ? said : WAITS[lane.wait.why]));
-  });
+  })];
 }
 
 const place = (left, right) => ({ left: `${left.toFixed(3)}%`, width: `${Math.max(0, right - left).toFixed(3)}%` });

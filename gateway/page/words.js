@@ -3,6 +3,7 @@
 export function duration(seconds) {
   if (seconds == null) return "–";
   const s = Math.max(0, seconds);
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.floor(s)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
@@ -21,7 +22,8 @@ export function mark(seconds) {
   return minutes ? `${Math.floor(seconds / 3600)} h ${pad(minutes)}` : `${Math.floor(seconds / 3600)} h`;
 }
 
-export const ago = (iso, now = Date.now()) => (iso ? `${duration((now - Date.parse(iso)) / 1000)} ago` : "–");
+export const since = (seconds) => (seconds < 1 ? "just now" : `${duration(seconds)} ago`);
+export const ago = (iso) => (iso ? since((Date.now() - Date.parse(iso)) / 1000) : "–");
 export const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 export const exact = (iso) => (iso ? `${new Date(iso).toLocaleString()} (${iso})` : "");
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;

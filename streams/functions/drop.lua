@@ -2,6 +2,7 @@
 -- KEYS  record           hash    the state of the job
 --       log              list    the job's history
 --       args             string  the job's args
+--       steps            hash    what its steps gave
 --       ended_failed     zset    the job leaves it
 --       ended_cancelled  zset    the job leaves it
 --       ended_kept       zset    the job leaves it
@@ -19,7 +20,7 @@ end
 if field[2] and call('GET', prefix .. 'dedupe:' .. field[2]) == key then
   call('DEL', prefix .. 'dedupe:' .. field[2])
 end
-call('DEL', record, log, args)
+call('DEL', record, log, args, steps)
 call('ZREM', ended_failed, key)
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)

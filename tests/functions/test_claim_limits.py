@@ -179,7 +179,7 @@ async def test_the_window_is_exact_by_the_times_of_the_starts(store: Store) -> N
 
 
 async def nothing_of(desk: Desk, name: str) -> bool:
-    return await desk.store.command("EXISTS", desk.keys[name]) == 0
+    return not await desk.store.command("EXISTS", desk.keys[name])
 
 
 async def test_a_clock_that_was_set_back_does_not_close_the_window_for_long(store: Store) -> None:

@@ -59,7 +59,7 @@ async def test_the_key_of_a_newer_job_is_left_alone(desk: Desk) -> None:
 
 @pytest.mark.parametrize("state", ["waiting", "delayed", "running", "completed"])
 async def test_a_job_that_lives_or_is_done_is_not_dropped(desk: Desk, state: str) -> None:
-    await desk.submit("a", **({"delay_seconds": 60.0} if state == "delayed" else {}))
+    await desk.submit("a", delay_seconds=60.0 if state == "delayed" else None)
     if state in ("running", "completed"):
         (held,) = await desk.claim()
         if state == "completed":

@@ -153,7 +153,12 @@ async def test_jobs_that_have_not_ended_are_never_removed(store: Store) -> None:
     _, running, released, retried = await desk.claim(slots=4)
     await desk.release(released)
     await desk.fail(retried, attempts=9, seconds=HOUR)
-    strict = {"keep_completed_seconds": 0.0, "keep_completed": 1, "keep_failed_seconds": 0.0, "keep_failed": 1}
+    strict: dict[str, Any] = {
+        "keep_completed_seconds": 0.0,
+        "keep_completed": 1,
+        "keep_failed_seconds": 0.0,
+        "keep_failed": 1,
+    }
     async with untouched(store):
         assert await forget(desk, **strict) == 0
     await desk.complete(running)

@@ -75,7 +75,7 @@ async def test_until_it_has_ended_a_second_one_is_the_first(desk: Desk) -> None:
 @pytest.mark.parametrize("end", ["fail", "cancel", "stop", "expire", "lose"])
 async def test_the_key_ends_with_its_job(store: Store, end: str) -> None:
     desk = Desk(store, max_crashes=1)
-    await ask(desk, "a", **({"expires_at": at(-1)} if end == "expire" else {}))
+    await ask(desk, "a", expires_at=at(-1) if end == "expire" else None)
     if end == "cancel":
         await desk.cancel("a")
     elif end == "expire":

@@ -7,6 +7,7 @@ import pytest
 
 from ops.store import OwnStore
 from streams.connection import Store
+from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
 
@@ -22,6 +23,21 @@ def gateways(valkey: OwnStore) -> Iterator[tuple[str, str]]:
 def gateway(gateways: tuple[str, str], valkey_url: str) -> str:
     """One of them, on an empty store."""
     return gateways[0]
+
+
+@pytest.fixture(scope="session")
+def locked_gateways(valkey: OwnStore) -> Iterator[tuple[str, str]]:
+    """The addresses of two gateway processes that ask for keys."""
+    variables = {"TAILRACE_API_KEYS": keyrings.SETTING, "TAILRACE_CORS_ORIGINS": "https://app.example.org"}
+    with GatewayProcess(valkey.url, variables) as one, GatewayProcess(valkey.url, variables) as other:
+        yield one.url, other.url
+
+
+@pytest.fixture
+async def locked(locked_gateways: tuple[str, str], valkey_url: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of one of them, without a key, on an empty store."""
+    async with httpx2.AsyncClient(base_url=locked_gateways[0], timeout=20, verify=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -164,3 +164,21 @@ def test_what_is_not_shown_leaves_no_trace(events: list[bytes]) -> None:
 )
 def test_what_is_no_event_of_this_job_is_dropped(raw: bytes) -> None:
     assert shown([event(1, None, "queued"), raw]) == [event(1, None, "queued")]
+
+
+@pytest.mark.parametrize("left", ["superseded", "retrying", "delayed"])
+def test_an_attempt_that_has_left_its_job_shows_no_more_work(left: str) -> None:
+    told = [event(1, None, "queued"), event(2, 1, "started"), event(3, 1, left)]
+    late = [event(4, 1, "progress", 1), event(5, 1, "completed", result="late")]
+    assert shown([*told, *late, event(6, 1, "cancelled")]) == [*told, event(6, 1, "cancelled")]
+
+
+def test_a_cancel_is_asked_for_and_told_once_in_each_life() -> None:
+    """An end that was copied under another id keeps its number: it ends no other life."""
+    told = [
+        *(event(1, None, "queued"), event(2, 1, "started"), event(3, 1, "cancelling"), event(4, 1, "cancelled")),
+        event(5, 1, "reopened"),
+    ]
+    copied = event(4, 1, "cancelled").replace(b'"id":"4-', b'"id":"94-')
+    again = [event(6, 2, "started"), event(7, 2, "cancelling"), event(8, 2, "cancelled")]
+    assert shown([*told, copied, *again]) == [*told, *again]

@@ -36,18 +36,17 @@ async def roll(deployment: Deployment, count: int, rounds: int) -> int:
         number = 0
         while rolling:
             number += 1
-            await ask(deployment, PLATFORMS[number % 2], args={"steps": 3, "seconds": 0.02})
+            await ask(deployment, PLATFORMS[number % 2], args={"steps": 3, "seconds": 0.02}, keep_seconds=3600)
             waiting = [job for job in deployment.accepted[-200:] if not (await deployment.record(job)).state.ended]
             await asyncio.sleep(0.5 if len(waiting) > JOBS_AT_A_TIME else 0.01)
 
     loading = asyncio.get_running_loop().create_task(load())
     for number in range(rounds):
-        for place, worker in enumerate(workers):
-            new = deployment.start_consumer(*PLATFORMS, pace=hasty if number % 2 else patient)
+        starting = asyncio.create_task(deployment.consumers(count, *PLATFORMS, pace=hasty if number % 2 else patient))
+        for worker in workers:
             worker.interrupt()
             assert await worker.ended() == 0
-            await deployment.beating(new)
-            workers[place] = new
+        workers = await starting
     rolling = False
     await loading
     histories = await deployment.all_ended(deployment.accepted)
@@ -84,9 +83,9 @@ async def test_a_worker_whose_handler_never_stops_still_leaves_when_it_is_told_t
 
 
 async def test_a_restart_drains_the_workers_of_its_platform_alone(deployment: Deployment) -> None:
-    first, second = await deployment.consumers(2, "kurly")
-    other = await deployment.consumer("ably")
-    job = await ask(deployment, "kurly", args={"steps": 5, "seconds": 0.2})
+    starting = (deployment.consumer(platform) for platform in ("kurly", "kurly", "ably"))
+    first, second, other = await asyncio.gather(*starting)
+    job = await ask(deployment, "kurly", args={"steps": 5, "seconds": 0.1})
     await deployment.reached(job, 1)
     assert await Transitions(deployment.store).restart(PlatformKeys("kurly")) == 1
     assert [await worker.ended() for worker in (first, second)] == [75, 75]

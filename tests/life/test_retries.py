@@ -41,7 +41,7 @@ async def test_a_job_that_fails_twice_is_done_by_its_third_attempt(deployment: D
 
 async def test_a_worker_that_dies_while_its_job_rests_changes_nothing(deployment: Deployment) -> None:
     first = await deployment.consumer("kurly")
-    job = await ask(deployment, "kurly", args={"fail_times": 2})
+    job = await ask(deployment, "kurly", args={"fail_times": 2}, backoff_seconds=0.5)
     await happened(deployment, job, Status.RETRYING)
     first.kill_group()
     await deployment.consumer("kurly")
@@ -156,11 +156,12 @@ async def test_a_job_that_circles_ends(deployment: Deployment, tmp_path: Path) -
 
 
 async def test_failures_and_losses_are_counted_apart_and_a_deploy_costs_nothing(deployment: Deployment) -> None:
-    first = await deployment.consumer("kurly", pace=Pace(grace=0.0))
+    hasty = Pace(deadline=0.9, beat=0.3, grace=0.0)
+    first = await deployment.consumer("kurly", pace=hasty)
     job = await ask(deployment, "kurly", args={"fail_times": 1, "steps": 3, "seconds": 0.3}, **NO_PAUSE)
     await deployment.reached(job, 1, attempt=2)
     first.kill_group()
-    second = await deployment.consumer("kurly", pace=Pace(grace=0.0))
+    second = await deployment.consumer("kurly", pace=hasty)
     await deployment.reached(job, 1, attempt=3)
     second.interrupt()
     assert await second.ended() == 0

@@ -80,8 +80,7 @@ async def test_a_delay_outlives_the_worker_and_the_store(tmp_path: Path) -> None
 
 
 async def test_a_job_that_is_not_started_in_time_ends_failed_with_nobody_claiming(deployment: Deployment) -> None:
-    await deployment.consumer("kurly")
-    await deployment.consumer("research")
+    await asyncio.gather(deployment.consumer("kurly"), deployment.consumer("research"))
     busy = await ask(deployment, "kurly", args={"seconds": 1.5}, expires_at=iso(1.0))
     await deployment.started(busy)
     await deployment.producer._transitions.pause(PlatformKeys("research"), "ops")
@@ -112,6 +111,9 @@ async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(dep
     await deployment.consumer("research")
     limits = {"timeout_seconds": 0.4, "lifetime_seconds": 1.0, "attempts": 50}
     job = await ask(deployment, "research", args={"seconds": 60}, **limits, **NO_PAUSE)
+    whole = await ask(deployment, "research", args={"seconds": 60}, lifetime_seconds=0.5, **NO_PAUSE)
+    history = await deployment.ended(whole)
+    assert [words(event) for event in history] == ["queued", "started 1", "failed 1"]  # nothing is left for another
     history = await deployment.ended(job)
     assert error_of(history) == ("TimedOut", "timeout")
     starts = when(history, Status.STARTED)

@@ -2,9 +2,11 @@
 
 import re
 
+import httpx2
 from playwright.async_api import expect
 
 from streams.states import Status
+from tests.gateway.gateways import GatewayProcess
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -25,7 +27,7 @@ async def test_a_running_job_is_cancelled_and_given_another_life(deployment: Dep
     await visitor.sees(".lane-name b", "attempt 2")
     await visitor.state("active")
     assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel"), ("attempt 2", "run")]
-    assert any(event.status is Status.REOPENED and event.by == "the page" for event in await deployment.history(job))
+    await visitor.sees(".events li", re.compile("reopened.*by the page"))
 
 
 async def test_dead_letters_are_replayed_as_many_as_the_question_names(
@@ -140,3 +142,26 @@ async def test_nothing_is_wider_than_a_phone(deployment: Deployment, visitor: Vi
         await visitor.open(gateway.url + path)
         await expect(visitor.page.locator(selector).last).to_be_visible(timeout=PATIENCE_MS)
         assert await visitor.ask("document.documentElement.scrollWidth") <= 390
+
+
+async def test_a_gateway_with_keys_asks_for_one(valkey_url: str, visitor: Visitor) -> None:
+    with GatewayProcess(valkey_url, {"TAILRACE_API_KEYS": "somebodys-long-key-0123"}) as gateway:
+        async with httpx2.AsyncClient(base_url=gateway.url, verify=False) as http:
+            headers = {"Authorization": "Bearer somebodys-long-key-0123"}
+            body = {"platform": "research", "kind": "drill", "id": "kept"}
+            assert (await http.post("/api/jobs", json=body, headers=headers)).status_code == 202
+        await visitor.open(f"{gateway.url}/jobs/research.kept")
+        await visitor.page.fill("#signin-key", "somebody-elses-key-0123")
+        await visitor.page.keyboard.press("Enter")
+        await visitor.sees("#signin-wrong", "not known")
+        await visitor.page.fill("#signin-key", "somebodys-long-key-0123")
+        await visitor.page.keyboard.press("Enter")
+        await visitor.state("waiting")
+        await visitor.page.get_by_role("button", name="cancel", exact=True).click()
+        await visitor.confirm("Cancel this job?")
+        await visitor.state("cancelled")
+        assert "somebodys" not in str(
+            await visitor.ask("[document.cookie, { ...localStorage }, { ...sessionStorage }]")
+        )
+        visitor.errors = [error for error in visitor.errors if "401" not in error]
+        await visitor.open("about:blank")

@@ -24,12 +24,12 @@ async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
 async def test_a_takeover_is_two_lanes_and_one_history(deployment: Deployment, visitor: Visitor) -> None:
     gateway = await deployment.gateway()
     first = await deployment.consumer("research")
-    job = await deployment.submit("research", steps=4, seconds=0.7, result={"sum": 42})
+    job = await deployment.submit("research", steps=4, seconds=0.5, result={"sum": 42})
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.sees(".events .text", "2 of 4")
     await expect(visitor.page).to_have_title(re.compile(r"^(50|75) % · "))
-    await deployment.consumer("research")
     first.kill_group()
+    await deployment.consumer("research")
     seen = await deployment.ended(job)
     await visitor.state("completed")
     await visitor.has_shown(seen)
@@ -53,9 +53,8 @@ async def test_a_store_that_restarts_is_not_noticed(frail: tuple[OwnStore, Deplo
     visitor.outage = True
     store.kill()
     store.start()
-    history = await deployment.ended(job)
     await visitor.state("completed")
-    await visitor.has_shown(history)
+    await visitor.has_shown(await deployment.history(job))
 
 
 async def test_a_gateway_that_dies_is_found_again(deployment: Deployment, visitor: Visitor) -> None:

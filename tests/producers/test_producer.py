@@ -8,7 +8,7 @@ from producers import Producer, Submission, Submitted
 from streams.connection import Store
 from streams.errors import OtherBody, WrongField
 from streams.keys import PlatformKeys
-from streams.options import Options
+from streams.options import Dedupe, Options
 from streams.policies import Platforms
 from streams.reading import read_args, read_record
 from streams.states import State
@@ -67,6 +67,8 @@ async def test_another_body_under_the_same_id_is_refused(store: Store, producer:
         (Submission("kurly", "drill", id="a.b"), "id"),
         (Submission("kurly", "drill", {"steps": -1}), "args.steps"),
         (Submission("kurly", "my-own", []), "args"),
+        (Submission("kurly", "drill", options=Options(attempts=101)), "attempts"),
+        (Submission("kurly", "drill", options=Options(backoff_seconds=3601.0)), "backoff_cap_seconds"),
     ],
 )
 async def test_a_wrong_submission_names_its_field_and_makes_no_key(
@@ -100,3 +102,53 @@ async def test_more_than_one_batch_is_accepted_in_order(store: Store, producer: 
     ]
     entries = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
     assert [fields[1].decode() for _, fields in entries] == [f"job-{n}" for n in range(1200)]
+
+
+async def test_what_a_job_says_of_attempts_must_fit_the_rules_of_its_platform(store: Store) -> None:
+    platforms = Platforms().configure({"kurly": {"max_starts": 5, "lifetime_seconds": 60}})
+    producer = Producer(Transitions(store), platforms)
+    asked = [Options(attempts=6), Options(timeout_seconds=61.0), Options(attempts=5, timeout_seconds=60.0)]
+    first, second, third = await producer.submit_many([Submission("kurly", "drill", options=said) for said in asked])
+    assert isinstance(first, WrongField)
+    assert isinstance(second, WrongField)
+    assert (first.field, second.field) == ("attempts", "timeout_seconds")
+    assert isinstance(third, Submitted)
+
+
+async def test_a_delayed_job_is_told_to_be_delayed(producer: Producer) -> None:
+    submitted = await producer.submit(Submission("kurly", "drill", id="a", options=Options(delay_seconds=60.0)))
+    assert submitted == Submitted("kurly.a", State.DELAYED, replayed=False)
+
+
+async def test_a_duplicate_is_answered_with_the_job_that_is_there(producer: Producer) -> None:
+    options = Options(dedupe=Dedupe("k"))
+    first = await producer.submit(Submission("kurly", "drill", id="a", options=options))
+    again = await producer.submit(Submission("kurly", "drill", {"steps": 1}, options=options))
+    elsewhere = await producer.submit(Submission("ably", "drill", options=options))
+    assert again == Submitted(first.job_id, State.WAITING, replayed=True)
+    assert not elsewhere.replayed, "each platform has its own keys"
+
+
+async def test_a_replaced_job_keeps_its_id_and_has_the_newest_args(store: Store, producer: Producer) -> None:
+    options = Options(dedupe=Dedupe("k", "debounce"), delay_seconds=60.0)
+    await producer.submit(Submission("kurly", "drill", id="a", options=options))
+    again = await producer.submit(Submission("kurly", "drill", {"steps": 7}, options=options))
+    assert again == Submitted("kurly.a", State.DELAYED, replayed=True)
+    keys = PlatformKeys("kurly")
+    assert await read_args(store, keys, await read_record(store, keys, "a")) == b'{"steps":7}'
+
+
+async def test_other_options_are_another_body_but_a_priority_alone_is_as_it_was(producer: Producer) -> None:
+    await producer.submit(Submission("kurly", "drill", id="a", options=Options(keep_seconds=5.0)))
+    with pytest.raises(OtherBody):
+        await producer.submit(Submission("kurly", "drill", id="a", options=Options(keep_seconds=6.0)))
+    with pytest.raises(OtherBody):
+        await producer.submit(Submission("kurly", "drill", id="a"))
+
+
+async def test_two_callers_at_once_share_one_connection(valkey_url: str) -> None:
+    async with Store(valkey_url) as store, Store(valkey_url) as other:
+        producer = Producer(Transitions(store), Platforms())
+        await producer.submit_many([Submission("kurly", "drill") for _ in range(3000)])
+        clients = (await other.command("CLIENT", "LIST")).decode().splitlines()
+        assert len(clients) == 2
