@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, Self
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from streams.errors import BadConfiguration, Forbidden
 from streams.policies import Platforms
@@ -43,10 +43,6 @@ class Key(Struct, frozen=True):
     @property
     def name(self) -> str:
         return hashlib.sha256(b"name of " + self.digest).hexdigest()[:16]
-
-    def reading(self) -> "Key":
-        """The same key, good for looking only."""
-        return structs.replace(self, scopes=frozenset({Scope.READ}))
 
     def __repr__(self) -> str:
         return f"Key({self.name})"

@@ -166,7 +166,7 @@ class Guard:
         if scope["path"].startswith(STREAM) and scope["method"] in SAFE and _TICKET.search(scope["query_string"]):
             ticket = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("ticket", "")
             name = await self._pouch.redeem(ticket, scope["path"][len(STREAM) :])
-            return known(self._keys.named(name or ""), "this ticket is used, too old, or of another job").reading()
+            return known(self._keys.named(name or ""), "this ticket is used, too old, or of another job")
         session = cookie_of(headers)
         if session is None:
             raise unauthorized()

@@ -136,7 +136,7 @@ class Patience:
         return now - self._sending_since >= seconds
 
     def sends_nothing(self) -> None:
-        """It has sent all that we need."""
+        """We do not wait for it to send anything."""
         self._mark = self
 
     def reads_too_slowly(self, now: float, unread: int, seconds: float) -> bool:

@@ -101,19 +101,18 @@ class Connection(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """Let go of a client that keeps us waiting: for the rest of a request, or until it reads on."""
-        cycle, unread = self.cycle, 0
-        if cycle is None or cycle.response_complete:
-            unread = self.transport.get_write_buffer_size()  # a stream that goes on looks to that itself
-        elif not cycle.more_body:
-            self._patience.sends_nothing()
-            return
+        unread = self.transport.get_write_buffer_size()
         if self._patience.reads_too_slowly(now, unread, self._caps.read_seconds):
             self.transport.abort()
-        elif not unread and not self.transport.is_closing():
-            answered = cycle is None or cycle.response_complete
-            body = 0 if answered else self._body_bytes  # what comes of it after its answer is no merit
-            if self._patience.sends_too_slowly(now, (cycle, answered), body, self._caps.send_seconds):
-                self._hang_up(problem(408, "TOO_SLOW", TOO_SLOW, {"Connection": "close"}))
+            return
+        cycle = self.cycle
+        answered = cycle is None or cycle.response_complete
+        if unread or self.transport.is_closing() or not (answered or cycle.more_body):
+            self._patience.sends_nothing()
+            return
+        body = 0 if answered else self._body_bytes  # what comes of it after its answer is no merit
+        if self._patience.sends_too_slowly(now, (cycle, answered), body, self._caps.send_seconds):
+            self._hang_up(problem(408, "TOO_SLOW", TOO_SLOW, {"Connection": "close"}))
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP at all is a problem too. It never gets into the answer to what came before it."""

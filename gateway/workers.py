@@ -47,5 +47,6 @@ def described(consumer: Consumer) -> dict[str, Any]:
         "beats": consumer.beats,
         "last_change_seconds": consumer.changed_seconds,
         "watched_seconds": consumer.watched_seconds,
+        "deadline_seconds": consumer.deadline_seconds,
         "jobs": consumer.jobs,
     }

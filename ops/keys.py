@@ -10,5 +10,5 @@ def run(_: argparse.Namespace) -> int:
     secret = new_secret()
     print(secret)
     print(entry_of(secret))
-    say(f"the first line is the key: it is shown once. The second goes into {SETTING}, with :scopes:platforms if limited")
+    say(f"the first line is the key, shown once; the second goes into {SETTING}, with :scopes:platforms to limit it")
     return 0

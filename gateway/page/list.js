@@ -38,6 +38,7 @@ export function showList(main, platform, state) {
   function show() {
     if (unknown) return draw(main, h("p", { class: "empty" }, unknown));
     const { data, jobs, next } = found;
+    const first = !main.firstChild;
     draw(main,
       h("div", { class: "title" }, h("a", { href: "/", class: "back" }, "platforms"), h("h1", null, platform),
         h("span", { class: "dim" }, data.paused ? "paused" : data.consumers.length ? count(data.consumers.length, "consumer") : "no consumer serves this"),
@@ -48,6 +49,7 @@ export function showList(main, platform, state) {
       jobs.length ? table(jobs) : h("p", { class: "empty" }, `No job of ${platform} is ${STATES[state] ?? state}. Try `,
         h("code", null, `python3 -m ops submit ${platform} drill --follow`)),
       next != null && h("button", { type: "button", class: "wide", onclick: () => (pages++, look()) }, "show more"));
+    if (first) main.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
 
   async function restart() {

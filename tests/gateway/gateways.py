@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import httpx2
 from starlette.applications import Starlette
@@ -85,10 +85,10 @@ class GatewayThread(NamedTuple):
 
 
 @contextmanager
-def gateway_thread(store_url: str, *, ping_seconds: float = 15.0) -> Iterator[GatewayThread]:
-    """A gateway inside this process."""
+def gateway_thread(store_url: str, *, ping_seconds: float = 15.0, **more: Any) -> Iterator[GatewayThread]:
+    """A gateway inside this process, with more settings by their names."""
     streams = StreamsSettings(url=store_url, platforms=Platforms())
-    settings = GatewaySettings(streams=streams, port=0, ping_seconds=ping_seconds)
+    settings = GatewaySettings(streams=streams, port=0, ping_seconds=ping_seconds, **more)
     listener = bind(settings.host, settings.port)
     url = url_of(listener)
     app = create_app(settings)

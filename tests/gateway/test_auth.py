@@ -112,9 +112,7 @@ async def test_what_is_public_needs_no_key(locked: httpx2.AsyncClient) -> None:
         "/RESEARCH/history/research.a",
     ],
 )
-async def test_no_way_of_writing_a_path_leads_past_the_guard(
-    locked: httpx2.AsyncClient, desk: Desk, path: str
-) -> None:
+async def test_no_way_of_writing_a_path_leads_past_the_guard(locked: httpx2.AsyncClient, desk: Desk, path: str) -> None:
     await desk.submit("a")
     for method in ("GET", "HEAD", "POST", "PUT", "OPTIONS", "TRACE", "get"):
         assert (await locked.request(method, path)).status_code == 401, method

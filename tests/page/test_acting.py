@@ -133,6 +133,8 @@ async def test_nothing_is_wider_than_a_phone(deployment: Deployment, visitor: Vi
     await deployment.consumer("research")
     job = await deployment.submit("research", steps=2, seconds=0.05, text="x" * 500, result="y" * 500)
     await deployment.ended(job)
+    await deployment.submit("material-processing", steps=1)
+    await deployment.http.post(f"{gateway.url}/api/platforms/material-processing/pause", json={"by": "w" * 100})
     await visitor.page.set_viewport_size({"width": 390, "height": 844})
     for path, selector in (
         (f"/jobs/{job}", ".events li"),

@@ -50,7 +50,10 @@ class Visitor:
 
     async def event_ids(self) -> list[str]:
         """The events in the log, first to last."""
-        return await self.ask("[...document.querySelectorAll('.events [data-id]')].map((row) => row.dataset.id)")
+        ids: list[str] = await self.ask(
+            "[...document.querySelectorAll('.events [data-id]')].map((row) => row.dataset.id)"
+        )
+        return ids
 
     async def has_shown(self, history: list[Event]) -> None:
         """Each event once, in order, and nothing else."""

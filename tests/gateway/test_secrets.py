@@ -1,0 +1,137 @@
+"""A canary: a secret that was shown in every way there is turns up nowhere."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from ops.store import OwnStore, free_port
+from streams.connection import Store
+from streams.keys import session_key, ticket_key
+from tests.gateway.gateways import GatewayProcess
+from tests.gateway.keyrings import shown
+from tests.support.builders import Desk
+
+CANARY = "canary-SECRET-0123456789abcdef"
+OTHER = "canary-OTHER-0123456789abcdef"
+EVERYWHERE = (
+    ("GET", "/{}"),
+    ("GET", "/research/history/{}"),
+    ("GET", "/research/history/research.a?after={}"),
+    ("GET", "/research/stream/research.a?ticket={}"),
+    ("GET", "/api/jobs/research.a?ticket={}&key={}"),
+    ("GET", "/api/platforms/research/jobs?state={}"),
+    ("POST", "/api/session"),
+    ("POST", "/api/tickets"),
+    ("POST", "/api/jobs"),
+    ("PUT", "/metrics"),
+    ("GET", "/metrics"),
+)
+
+
+async def use(http: httpx2.AsyncClient, word: str) -> list[httpx2.Response]:
+    """Show a word wherever a request has a place for it."""
+    answers = []
+    for headers in (
+        shown(word),
+        {"Authorization": f"Basic {word}"},
+        {"Cookie": f"tailrace_session={word}"},
+        {"X-Api-Key": word, "User-Agent": word, "Referer": f"http://x/?ticket={word}", "Origin": f"http://{word}"},
+    ):
+        for method, path in EVERYWHERE:
+            async with http.stream(method, path.format(word, word), headers=headers) as answer:
+                if "event-stream" not in answer.headers["content-type"]:
+                    await answer.aread()
+                answers.append(answer)
+    answers.append(await http.post("/api/session", json={"key": word}))
+    answers.append(await http.post("/api/session", content=word.encode(), headers={"Content-Type": "application/json"}))
+    return answers
+
+
+@pytest.fixture
+def frail(tmp_path: Path) -> Iterator[OwnStore]:
+    """A server of this test's own, to be killed."""
+    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
+        yield server
+
+
+@pytest.fixture
+def process(frail: OwnStore, tmp_path: Path) -> Iterator[GatewayProcess]:
+    entries = tmp_path / "keys"
+    entries.write_text(f"{CANARY}\n{OTHER}:read:ably\n")
+    with GatewayProcess(frail.url, {"TAILRACE_API_KEYS_FILE": str(entries), "LOG_LEVEL": "debug"}) as process:
+        yield process
+
+
+@pytest.fixture
+async def http(process: GatewayProcess) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=process.url, timeout=20, verify=False) as client:
+        yield client
+
+
+async def shown_instead(http: httpx2.AsyncClient, frail: OwnStore) -> tuple[str, str]:
+    """A session, and a ticket for a job."""
+    async with Store(frail.url) as store:
+        await Desk(store, "research").submit("a")
+    answer = await http.post("/api/session", json={"key": CANARY})
+    http.cookies.clear()
+    ticket = (await http.post("/api/tickets", json={"jobId": "research.a"}, headers=shown(CANARY))).json()["ticket"]
+    return answer.headers["set-cookie"].partition("=")[2].partition(";")[0], str(ticket)
+
+
+async def test_a_secret_turns_up_nowhere(frail: OwnStore, process: GatewayProcess, http: httpx2.AsyncClient) -> None:
+    words = (CANARY, OTHER, *await shown_instead(http, frail))
+    seen: list[str] = []
+    for away in (False, True):
+        if away:
+            frail.kill()
+        for word in words:
+            for answer in await use(http, word):
+                http.cookies.clear()
+                own = word in answer.request.url.path  # whose path is this word may hear it again; nobody else does
+                if "event-stream" not in answer.headers["content-type"] and not own:
+                    kept = {name: value for name, value in answer.headers.items() if name != "set-cookie"}
+                    seen += [answer.text, str(kept)]
+    us = psutil.Process(process.process.pid)
+    seen += [" ".join(each.cmdline()) for each in (us, *us.children(recursive=True))]
+    seen.append(await asyncio.to_thread(process.stop))
+    assert "store_is_away" in seen[-1] or "gateway_serves" in seen[-1], "it has said something"
+    assert not {word for word in words if any(word in text for text in seen)}
+    assert len(seen) > 100
+
+
+async def test_without_a_store_nobody_is_turned_away_for_ever(frail: OwnStore, http: httpx2.AsyncClient) -> None:
+    session, ticket = await shown_instead(http, frail)
+    frail.kill()
+    held = {"Cookie": f"tailrace_session={session}"}
+    stream = "/research/stream/research.a"
+    for path, headers in ((stream, held), (f"{stream}?ticket={ticket}", {}), ("/api/events", held)):
+        answer = await http.get(path, headers=headers)
+        assert answer.status_code == 200, "an EventSource that is told anything else does not come back"
+        assert "retry:" in answer.text
+    answer = await http.get("/api/platforms", headers=held)
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await http.get("/api/session", headers=shown(CANARY))).status_code == 200, "a key is known without it"
+
+
+async def test_a_wrong_setting_does_not_tell_the_key(valkey_url: str) -> None:
+    for wrong in (f"{CANARY}:fly", f"{CANARY}:read:nowhere", f"{CANARY}:read:ably:more", "canary-SECRET", f"{CANARY}é"):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway", "--port", "0",
+            env={**os.environ, "REDIS_URL": valkey_url, "TAILRACE_API_KEYS": f"{OTHER},{wrong}"},
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, said = await process.communicate()
+        assert process.returncode == 78, said
+        assert b"TAILRACE_API_KEYS: entry 2" in said
+        assert b"canary" not in said
+
+
+def test_the_names_of_what_is_kept_hold_hashes_only() -> None:
+    assert (ticket_key("ab"), session_key("ab")) == ("tr:ticket:ab", "tr:session:ab")
