@@ -1,10 +1,12 @@
 #!/bin/sh
 # What runs and what waits, over HTTP, with curl and awk alone.
-#   API_URL=http://host:3989 ops/check-running-jobs.sh
+#   API_URL=http://host:3989 ops/check-running-jobs.sh      (and API_KEY, where the gateway asks for one)
 set -u
 API_URL=${API_URL:-http://localhost:3989}
 
-answer=$(curl -fsS --max-time 10 --noproxy localhost,127.0.0.1 "$API_URL/api/v2/jobs/running") || {
+# The key goes in by stdin: everybody may list the arguments of a program.
+answer=$(printf '%s' "${API_KEY:+header = \"Authorization: Bearer $API_KEY\"}" |
+    curl -fsS -K - --max-time 10 --noproxy localhost,127.0.0.1 "$API_URL/api/v2/jobs/running") || {
     echo "check-running-jobs: no answer from $API_URL; start it with \`python3 -m ops up\`, or set API_URL" >&2
     exit 1
 }

@@ -21,6 +21,7 @@ from streams.states import State
 from streams.transitions import Transitions
 
 BATCH = 500  # jobs in one call: a few milliseconds of the server's time
+WITH_OPTIONS = 4  # what one with options counts for
 
 Batch = list[tuple[int, Job, str]]  # of one platform: place in the answer, job, fingerprint
 
@@ -62,6 +63,7 @@ class Producer:
         answers: dict[int, Submitted | Refused] = {}
         gathering: dict[str, Batch] = {}
         under_way: list[asyncio.Task[None]] = []
+        last: dict[str, asyncio.Task[None]] = {}  # of a platform: what must be sent before the next
         for index, submission in enumerate(submissions):
             try:
                 job, fingerprint = self._check(submission)
@@ -70,21 +72,26 @@ class Producer:
                 continue
             batch = gathering.setdefault(job.platform, [])
             batch.append((index, job, fingerprint))
-            if len(batch) == BATCH:  # the store works on it while we check the next ones
+            if weight(batch) >= BATCH:  # the store works on it while we check the next ones
                 del gathering[job.platform]
-                under_way.append(asyncio.create_task(self._send(batch, answers)))
+                last[job.platform] = asyncio.create_task(self._send(batch, answers, last.get(job.platform)))
+                under_way.append(last[job.platform])
                 await asyncio.sleep(0)
-        for batch in gathering.values():
+        for platform, batch in gathering.items():
             if not under_way:
                 await self._send(batch, answers)
             else:
-                under_way.append(asyncio.create_task(self._send(batch, answers)))
+                under_way.append(asyncio.create_task(self._send(batch, answers, last.get(platform))))
         for outcome in await asyncio.gather(*under_way, return_exceptions=True):
             if outcome is not None:
                 raise outcome
         return [answers[index] for index in range(len(submissions))]
 
-    async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused]) -> None:
+    async def _send(
+        self, batch: Batch, answers: dict[int, Submitted | Refused], before: asyncio.Task[None] | None = None
+    ) -> None:
+        if before:  # one at a time: a call that has to be sent again must not be overtaken, or the line loses its order
+            await before
         words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch])
         for (index, job, _), answer in zip(batch, words, strict=True):
             answers[index] = _answer(job, answer)
@@ -101,6 +108,11 @@ class Producer:
             return job, fingerprint(kind, submission.args, submission.options)
         except (TypeError, ValueError, RecursionError) as error:  # lone surrogates, objects of other kinds
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
+
+
+def weight(batch: Batch) -> int:
+    """How long a batch keeps the server busy: a job with options of its own takes as long as a few plain ones."""
+    return len(batch) if batch[-1][1].options.plain else WITH_OPTIONS * len(batch)
 
 
 def _answer(job: Job, words: list[str]) -> Submitted | Refused:

@@ -27,7 +27,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
         if extra.mode == 'debounce' and state == 'delayed' and until_ms and
           call('HGET', prefix .. 'job:' .. other, 'attempt') == false then -- the newest asks, the oldest waits
           call('SET', prefix .. 'args:' .. other, payload)
-          call('HSET', prefix .. 'job:' .. other, 'fingerprint', fingerprint, 'kind', kind, 'options', extra.options or '')
+          call('HSET', prefix .. 'job:' .. other, 'kind', kind, 'options', extra.options or '')
           call('ZADD', due, until_ms, other)
           call('ZREM', alarms, '!' .. other)
           if extra.expires_ms then

@@ -140,6 +140,9 @@ local function admitted(band, entry, key, marks)
     local running = call('HGET', orders, order)
     if (head and head ~= key) or (running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running') then
       park(band, entry)
+      if limit and tonumber(call('HGET', limits, limit) or 0) < tonumber(key_overall) then
+        unpark(limit, 1) -- it was called to a place that it cannot take: another may
+      end
       return false
     end
   end
@@ -159,6 +162,7 @@ local function admitted(band, entry, key, marks)
       end
       note_starts(times, key_rate, key_rate_ms, 1)
     end
+    call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
     local running = call('HINCRBY', limits, limit, 1)
     local places = tonumber(key_overall) > 0 and tonumber(key_overall) - running or 100
     if places > 0 and tonumber(key_rate) == 0 then -- the limit may have been raised since they were parked
@@ -251,7 +255,7 @@ if room > 0 then
   more = more or (taken < room and #first == room + 100 and left < #first) -- many were parked: behind them are others
 end
 
-local READ_AT_MOST = 512 -- entries that turn out not to be for us now, in one call
+local READ_AT_MOST = 150 -- entries that turn out not to be for us now, in one call
 local read = 0
 local function take_from(band, most)
   local goal = math.min(room, taken + most)

@@ -231,7 +231,7 @@ async def test_many_parked_jobs_at_the_front_hide_nobody_behind_them(store: Stor
     """They were called to the front and may not go on after all: behind them is one that may."""
     desk = Desk(store, key_overall=1)
     await desk.submit("k0", limit_key="k")
-    await desk.submit(*(f"k{n}" for n in range(1, 301)), limit_key="k")
+    await desk.submit(*(f"k{n}" for n in range(1, 140)), limit_key="k")
     await desk.submit("other")
     k0, other = await desk.claim("ann", 2)
     assert (k0.key, other.key) == ("k0", "other")
@@ -269,3 +269,41 @@ async def test_a_shorter_hold_does_not_end_a_longer_one(store: Store) -> None:
     until = await desk.store.command("HGET", desk.keys["control"], "held_until_ms")
     await desk.delay(second, 0.01, hold=True)
     assert await desk.store.command("HGET", desk.keys["control"], "held_until_ms") == until
+
+
+async def test_a_place_that_a_job_cannot_take_is_for_another(store: Store) -> None:
+    """Its order holds it back: who waits behind it for the same limit key goes on."""
+    desk = Desk(store, key_overall=1, order="skip")
+    await desk.submit("x", order_key="K")
+    (x,) = await desk.claim()
+    await desk.fail(x, attempts=5, order="skip", seconds=0.05)
+    await desk.submit("z", limit_key="L")
+    (z,) = await desk.claim()
+    await desk.submit("b", order_key="K", limit_key="L")
+    await desk.submit("c", limit_key="L")
+    assert await desk.claim(slots=5) == []
+    await asyncio.sleep(0.1)  # x is due
+    (x,) = await desk.claim(slots=5)
+    assert x.key == "x"
+    await desk.complete(z)
+    rung = await desk.bell()
+    assert await desk.claim(slots=5) == []
+    assert await desk.bell() != rung, "whoever waits looks again"
+    assert [held.key for held in await desk.claim(slots=5)] == ["c"]
+
+
+async def test_nobody_stays_parked_after_the_groups_were_destroyed(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("a", limit_key="L")
+    (held,) = await desk.claim()
+    await desk.submit("b", limit_key="L")
+    await desk.submit("c", limit_key="L", band="high")
+    await desk.submit("d", limit_key="L")
+    assert await desk.claim(slots=5) == []
+    await desk.destroy_groups()
+    done = []
+    for _ in range(4):
+        await desk.complete(held)
+        done.append(held.key)
+        (held, *_) = [*await desk.claim(slots=5), held]
+    assert sorted(done) == ["a", "b", "c", "d"]

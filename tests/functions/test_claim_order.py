@@ -235,12 +235,13 @@ async def test_a_blocked_order_key_holds_up_no_other_job_however_many_stand_befo
     await desk.submit(*(f"behind-{n:04}" for n in range(2000)), order_key="k")
     await desk.submit("other")
     waits = []
-    for _ in range(4):  # a call reads 512 entries at most, and says to come again at once
+    for _ in range(20):  # a call reads some entries at most, and says to come again at once
         (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 1))])
         if claims := to_claims(answer):
             break
         waits.append(answer[1])
-    assert waits == [b"0"] * 3
+    assert set(waits) == {b"0"}
+    assert len(waits) > 3
     assert [held.key for held in claims] == ["other"]
     assert await desk.claim("bob", 5) == []
     await desk.complete(head)

@@ -1,6 +1,7 @@
 """Keys over HTTP: nothing without one, no more than its scopes, and only its platforms."""
 
 import asyncio
+import os
 import re
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from gateway.guard import NEEDS, PUBLIC
 from gateway.settings import GatewaySettings
 from streams.policies import Platforms
 from streams.settings import StreamsSettings
+from tests.gateway.gateways import CHECKOUT
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
 from tests.support.builders import Desk
 
@@ -261,3 +263,19 @@ async def test_every_answer_has_the_headers_that_browsers_heed(locked: httpx2.As
             assert answer.headers["x-content-type-options"] == "nosniff", path
             assert answer.headers["referrer-policy"] == "no-referrer", path
             assert "server" not in answer.headers
+
+
+async def test_the_script_that_asks_what_runs_brings_a_key(locked: httpx2.AsyncClient) -> None:
+    async def ask(**variables: str) -> tuple[int | None, bytes]:
+        process = await asyncio.create_subprocess_exec(
+            "ops/check-running-jobs.sh",
+            cwd=CHECKOUT,
+            env={"PATH": os.environ["PATH"], "API_URL": str(locked.base_url).rstrip("/"), **variables},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, _ = await process.communicate()
+        return process.returncode, said
+
+    assert await ask(API_KEY=VIEWER) == (0, b"0 running, 0 waiting\n")
+    assert await ask() == (1, b"")

@@ -152,3 +152,12 @@ async def test_two_callers_at_once_share_one_connection(valkey_url: str) -> None
         await producer.submit_many([Submission("kurly", "drill") for _ in range(3000)])
         clients = (await other.command("CLIENT", "LIST")).decode().splitlines()
         assert len(clients) == 2
+
+
+async def test_many_keep_their_order_on_a_server_that_does_not_know_the_script(
+    store: Store, producer: Producer
+) -> None:
+    await store.command("SCRIPT", "FLUSH")
+    await producer.submit_many([Submission("kurly", "drill", id=f"job-{number:04}") for number in range(2500)])
+    entries = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
+    assert [fields[1].decode() for _, fields in entries] == [f"job-{number:04}" for number in range(2500)]
