@@ -71,7 +71,10 @@ class Overtime:
 
     async def _end(self, late: tuple[str, Lease], others: Sequence[tuple[str, Lease]]) -> None:
         platform, lease = late
-        log.error("consumer_ended", job=PlatformKeys(platform).id(lease.key), owner=lease.owner, others=len(others))
+        why = "its handler holds the loop past its time, or after it was asked to stop"
+        log.error(
+            "consumer_ended", job=PlatformKeys(platform).id(lease.key), owner=lease.owner, others=len(others), why=why
+        )
         await self._settle(lease, self._fail(PlatformKeys(platform), self._policy(platform), lease))
         for name, other in others:
             starts = self._policy(name).max_starts

@@ -5,7 +5,6 @@ claim that found too little, so a ring between that claim and the sleep is not m
 """
 
 import asyncio
-import math
 import secrets
 from typing import Any
 
@@ -37,7 +36,7 @@ class Reader:
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._bell: str | None = None  # where to listen from, while there is nothing to claim
-        self._wake_at: float | None = None  # when something changes by itself, on the loop's clock
+        self._timer: asyncio.TimerHandle | None = None  # rings when something changes by itself
         self._listen = asyncio.Event()
         self.wanted: set[str] = set()  # nonces of the claims under way
         self.committer: Committer | None = None  # set by the consumer: reader and committer need each other
@@ -85,7 +84,7 @@ class Reader:
         else:
             if len(claims) < len(nonces):
                 self._bell = answer[0].decode()
-                self._wake_at = asyncio.get_running_loop().time() + int(answer[1]) / 1000 if answer[1] else None
+                self._wind(int(answer[1]) / 1000 if answer[1] else None)
                 self._listen.set()
             elif nonces:
                 self._hungry = True
@@ -96,6 +95,12 @@ class Reader:
                 self._runner.begin(claimed)
         self._rooms.give(len(nonces) - len(claims))
 
+    def _wind(self, seconds: float | None) -> None:
+        """Look again by itself then; a claim while somebody listens may bring an earlier time than the one before."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.ring)
+
     async def listen(self, store: Store, bell_key: str, seconds: float) -> None:
         """Sleep on the bell whenever there is nothing to claim."""
         pause = 0.0
@@ -105,18 +110,15 @@ class Reader:
                 if self._bell is None:
                     self._listen.clear()
                     continue
-                loop, patience = asyncio.get_running_loop(), seconds
-                if self._wake_at is not None:
-                    patience = min(seconds, max(0.001, self._wake_at - loop.time()))
                 try:
-                    rung = await read_feed(ears, {bell_key: self._bell}, math.ceil(patience * 1000))
+                    rung = await read_feed(ears, {bell_key: self._bell}, int(seconds * 1000))
                 except StoreError:
                     pause = min(max(0.05, pause * 2), LONGEST_PAUSE)
                     await asyncio.sleep(pause)
                     rung = {bell_key: []}  # it may have rung while nobody listened
                 else:
                     pause = 0.0
-                if rung or (self._wake_at is not None and loop.time() >= self._wake_at):
+                if rung:
                     self._listen.clear()
                     self._bell = None
                     self.ring()

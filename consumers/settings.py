@@ -30,7 +30,7 @@ class ConsumerSettings(Struct, frozen=True):
     grace_seconds: float = 25.0
     """How long running jobs may go on after SIGTERM; below the 30 s that most supervisors wait."""
     obey_seconds: float = 5.0
-    """How long a handler may take to stop when it is cancelled; then its attempt is settled, and it is left to itself."""
+    """How long a handler may take to stop when it is cancelled; then its attempt is settled all the same."""
     concurrency: int = 0
     """Jobs at a time over all its platforms; 0: only the platforms' own limits."""
     handlers: str | None = None

@@ -33,16 +33,13 @@ class Scope(StrEnum):
 class Key(Struct, frozen=True):
     """One key. Its secret is not kept; its name is made of the hash and may be seen by anybody."""
 
+    name: str
     digest: bytes
     scopes: frozenset[Scope] = frozenset(Scope)
     platforms: frozenset[str] | None = None  # None: all of them
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or Scope.ADMIN in self.scopes
-
-    @property
-    def name(self) -> str:
-        return hashlib.sha256(b"name of " + self.digest).hexdigest()[:16]
 
     def __repr__(self) -> str:
         return f"Key({self.name})"
@@ -123,7 +120,9 @@ def _key(entry: str, where: str, known: frozenset[str]) -> Key:
     names = [word for word in rest[1].split("+") if word] if len(rest) == 2 else []
     if any(name not in known for name in names):
         raise BadConfiguration(f"{where}: a platform in it is not declared; known are {', '.join(sorted(known))}")
-    return Key(_digest(secret, where), frozenset(map(Scope, scopes or Scope)), frozenset(names) or None)
+    digest = _digest(secret, where)
+    name = hashlib.sha256(b"name of " + digest).hexdigest()[:16]
+    return Key(name, digest, frozenset(map(Scope, scopes or Scope)), frozenset(names) or None)
 
 
 def _digest(secret: str, where: str) -> bytes:

@@ -87,10 +87,12 @@ NEEDS: Final[Mapping[str, auth.Scope | Open]] = {
 STREAM: Final = "/research/stream/"
 STREAMS: Final = frozenset({"/research/stream/{job_id}", "/api/events"})
 
-_PUBLIC: Final = [
-    (method, compile_path(path)[0])
-    for method, path in (route.split() for route, need in NEEDS.items() if need is PUBLIC)
-]
+_PUBLIC: Final = re.compile(
+    "|".join(
+        f"{method} {compile_path(path)[0].pattern.strip('^$')}"
+        for method, path in (route.split() for route, need in NEEDS.items() if need is PUBLIC)
+    )
+)
 _TICKET = re.compile(rb"(?:^|&)ticket=")
 
 
@@ -188,8 +190,7 @@ def method_of(scope: Scope) -> str:
 
 
 def is_public(scope: Scope) -> bool:
-    method, path = method_of(scope), scope["path"]
-    return any(method == served and pattern.match(path) for served, pattern in _PUBLIC)
+    return _PUBLIC.fullmatch(f"{method_of(scope)} {scope['path']}") is not None
 
 
 async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,9 +5,6 @@ Each process counts for itself: with several gateways a key may take as much fro
 
 import math
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
 from msgspec import Struct
@@ -70,8 +67,8 @@ class Limits:
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
         self._buckets: dict[str, Bucket] = {}
-        self._requests: Counter[str] = Counter()
-        self._streams: Counter[str] = Counter()
+        self._requests: dict[str, int] = {}
+        self._streams: dict[str, int] = {}
 
     def check(self, name: str) -> None:
         """Raises a `Refusal` when another request of this key is one too many."""
@@ -80,34 +77,39 @@ class Limits:
         if wait := bucket.take(now):
             detail = f"this key may ask {self._caps.key_rate:g} times a second"
             raise too_many("RATE_EXCEEDED", detail, math.ceil(wait))
-        if self._requests[name] >= self._caps.key_requests:
+        if self._requests.get(name, 0) >= self._caps.key_requests:
             detail = f"{self._caps.key_requests} requests of this key are under way, which is as many as it may have"
             raise too_many("TOO_MANY_REQUESTS", detail)
 
-    def request(self, name: str) -> AbstractContextManager[None]:
+    def request(self, name: str) -> "Counted":
         """A request of this key, for as long as it takes."""
-        return counted(self._requests, name)
+        return Counted(self._requests, name)
 
-    @contextmanager
-    def stream(self, name: str) -> Iterator[None]:
+    def stream(self, name: str) -> "Counted":
         """A live stream of this key, for as long as it lasts. Raises a `Refusal` when it is one too many."""
-        if self._streams[name] >= self._caps.key_streams:
+        if self._streams.get(name, 0) >= self._caps.key_streams:
             raise too_many("TOO_MANY_STREAMS", f"this key may have {self._caps.key_streams} open streams")
-        if self._streams.total() >= self._caps.streams:
+        if sum(self._streams.values()) >= self._caps.streams:
             raise too_many("TOO_MANY_STREAMS", f"{self._caps.streams} streams are open here, which is all there may be")
-        with counted(self._streams, name):
-            yield
+        return Counted(self._streams, name)
 
 
-@contextmanager
-def counted(counts: Counter[str], name: str) -> Iterator[None]:
-    counts[name] += 1
-    try:
-        yield
-    finally:
-        counts[name] -= 1
-        if not counts[name]:
-            del counts[name]
+class Counted:
+    """One more of somebody's, for as long as it lasts."""
+
+    __slots__ = ("_counts", "_name")
+
+    def __init__(self, counts: dict[str, int], name: str) -> None:
+        self._counts = counts
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._counts[self._name] = self._counts.get(self._name, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        self._counts[self._name] -= 1
+        if not self._counts[self._name]:
+            del self._counts[self._name]
 
 
 def too_many(code: str, detail: str, seconds: int = RETRY_SECONDS) -> Refusal:

@@ -103,7 +103,11 @@ COMMANDS = {
             argument("--order-key", metavar="KEY", help="jobs of one key run strictly one after the other"),
             argument("--limit-key", metavar="KEY", help="jobs of one key share the platform's limits per key"),
             argument("--dedupe", metavar="KEY", help="another job of this key that has not ended is the same job"),
-            argument("--dedupe-mode", metavar="MODE", help="until_done, throttle or debounce (default: until_done)"),
+            argument(
+                "--dedupe-mode",
+                metavar="MODE",
+                help="until_done, throttle or debounce (default: until_done); debounce needs --delay or --run-at",
+            ),
             argument("--dedupe-ttl", metavar="SECONDS", type=float, help="for throttle: how long the key counts"),
             argument("--keep", metavar="SECONDS", type=float, help="how long it is kept once it has ended"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
@@ -197,8 +201,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         for names, settings in command.arguments:
             subparser.add_argument(*names, **settings)
     options, rest = parser.parse_known_args(argv)
-    if rest and not COMMANDS[options.command].takes_rest:
-        subparsers.choices[options.command].error("unrecognized arguments: " + " ".join(rest))
+    if rest and not COMMANDS[options.command].takes_rest:  # flags may stand between the words
+        words = list(sys.argv[1:] if argv is None else argv)
+        own = words[words.index(options.command) + 1 :]
+        subparsers.choices[options.command].parse_intermixed_args(own, options)
+        rest = []
     options.rest = rest
     return options
 

@@ -93,7 +93,7 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
     error = last.get("error") or {}
     say(
         f"tailrace: job {job_id} {last['status']}"
-        + (f": {error.get('type')}: {plain(error.get('message', ''))}; see `ops show {job_id}`" if error else "")
+        + (f": {error.get('type')}: {plain(error.get('message', ''))}; see `python3 -m ops show {job_id}`" if error else "")
     )
     return 1
 

@@ -124,7 +124,9 @@ class Platforms(Mapping[str, Policy]):
     def known(self, name: str) -> str:
         """The name itself when it is declared; otherwise a refusal that names those that are."""
         if name not in self._policies:
-            raise WrongField("platform", f"not declared; known are {', '.join(self)}")
+            raise WrongField(
+                "platform", f"not declared; known are {', '.join(self)}; more by TAILRACE_CONFIG or TAILRACE_PLATFORMS"
+            )
         return name
 
     def serving(self, name: str) -> tuple[str, ...]:

@@ -16,6 +16,9 @@ from streams.schedules import Schedule
 SCHEMES = ("redis://", "rediss://", "unix://")
 
 
+TABLES = ("platforms", "schedules")  # what a configuration file may hold
+
+
 class Environment:
     """Environment variables by type. Empty counts as unset; a secret may also come from the file `NAME_FILE` names."""
 
@@ -101,11 +104,16 @@ def _url(env: Environment) -> str | None:
 def _config(path: str) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as file:
-            return tomllib.load(file)
+            tables = tomllib.load(file)
     except OSError as error:
         raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None
+    if unknown := tables.keys() - TABLES:
+        raise BadConfiguration(
+            f"TAILRACE_CONFIG: {path} has a table {sorted(unknown)[0]!r}; known are {', '.join(TABLES)}"
+        )
+    return tables
 
 
 def _schedules(table: Any, platforms: Platforms) -> tuple[Schedule, ...]:

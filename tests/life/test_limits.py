@@ -103,6 +103,18 @@ async def test_overall_and_per_process_hold_together(deployment: Deployment, tmp
     assert sorted(map(most_at_a_time, own)) in ([1, 2], [2, 2])
 
 
+async def test_a_window_that_opens_is_used_at_once_although_a_limit_was_reached_before(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    config = rules(tmp_path, rate=4, rate_seconds=0.5, overall=2)
+    await deployment.consumer(PLATFORM, TAILRACE_CONFIG=config)
+    await bulk(deployment, 16)
+    told = await histories(deployment, await completed(deployment, 16))
+    starts = sorted(at(event.time) for history in told for event in history if event.status is Status.STARTED)
+    assert starts[-1] - starts[0] >= 1.49
+    assert starts[-1] - starts[0] < 4.0, "four windows of half a second, and much patience"
+
+
 async def test_jobs_of_a_limit_key_run_so_many_at_a_time_also_when_a_worker_dies(
     deployment: Deployment, tmp_path: Path
 ) -> None:

@@ -139,3 +139,16 @@ sys.exit(main(["running"]))
     process.stdout.close()
     _, said = process.communicate("go on\n")
     assert (process.returncode, said) == (141, "")
+
+
+def test_flags_may_stand_between_the_words() -> None:
+    options = parse(["submit", "research", "drill", "--id", "a", '{"steps": 1}', "--follow"])
+    assert (options.platform, options.kind, options.args, options.id) == ("research", "drill", '{"steps": 1}', "a")
+    assert options.follow
+
+
+def test_a_word_too_many_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse(["submit", "research", "drill", "--id", "a", "{}", "more"])
+    assert left.value.code == 2
+    assert "more" in capsys.readouterr().err

@@ -81,3 +81,10 @@ def test_a_choice_is_one_of_its_words() -> None:
     assert Environment({"C": "JSON"}).choice("C", "auto", ("auto", "json")) == "json"
     with pytest.raises(BadConfiguration, match="C is 'xml'; it must be one of auto, json"):
         Environment({"C": "xml"}).choice("C", "auto", ("auto", "json"))
+
+
+def test_a_table_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tailrace.toml"
+    path.write_text("[platform.x]\nrate = 5\n")
+    with pytest.raises(BadConfiguration, match="'platform'; known are platforms, schedules"):
+        StreamsSettings.read(Environment({"TAILRACE_CONFIG": str(path)}))
