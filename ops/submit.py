@@ -90,11 +90,10 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
     if last["status"] == "completed":
         print(json.dumps(last.get("result"), ensure_ascii=False))
         return 0
-    error = last.get("error") or {}
-    say(
-        f"tailrace: job {job_id} {last['status']}"
-        + (f": {error.get('type')}: {plain(error.get('message', ''))}; see `python3 -m ops show {job_id}`" if error else "")
-    )
+    error, why = last.get("error"), ""
+    if error:
+        why = f": {error.get('type')}: {plain(error.get('message', ''))}; see `python3 -m ops show {job_id}`"
+    say(f"tailrace: job {job_id} {last['status']}{why}")
     return 1
 
 

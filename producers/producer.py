@@ -63,7 +63,7 @@ class Producer:
         answers: dict[int, Submitted | Refused] = {}
         gathering: dict[str, Batch] = {}
         under_way: list[asyncio.Task[None]] = []
-        last: dict[str, asyncio.Task[None]] = {}  # of a platform: what must be sent before the next
+        known = False
         for index, submission in enumerate(submissions):
             try:
                 job, fingerprint = self._check(submission)
@@ -74,24 +74,23 @@ class Producer:
             batch.append((index, job, fingerprint))
             if weight(batch) >= BATCH:  # the store works on it while we check the next ones
                 del gathering[job.platform]
-                last[job.platform] = asyncio.create_task(self._send(batch, answers, last.get(job.platform)))
-                under_way.append(last[job.platform])
-                await asyncio.sleep(0)
-        for platform, batch in gathering.items():
+                if not known:  # a server that does not know the script yet would take them in another order
+                    known = True
+                    await self._send(batch, answers)
+                else:
+                    under_way.append(asyncio.create_task(self._send(batch, answers)))
+                    await asyncio.sleep(0)
+        for batch in gathering.values():
             if not under_way:
                 await self._send(batch, answers)
             else:
-                under_way.append(asyncio.create_task(self._send(batch, answers, last.get(platform))))
+                under_way.append(asyncio.create_task(self._send(batch, answers)))
         for outcome in await asyncio.gather(*under_way, return_exceptions=True):
             if outcome is not None:
                 raise outcome
         return [answers[index] for index in range(len(submissions))]
 
-    async def _send(
-        self, batch: Batch, answers: dict[int, Submitted | Refused], before: asyncio.Task[None] | None = None
-    ) -> None:
-        if before:  # one at a time: a call that has to be sent again must not be overtaken, or the line loses its order
-            await before
+    async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused]) -> None:
         words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch])
         for (index, job, _), answer in zip(batch, words, strict=True):
             answers[index] = _answer(job, answer)

@@ -75,7 +75,8 @@ end
 
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
-local state = call('HMGET', control, 'paused', 'held_until_ms')
+local plain = call('EXISTS', due, alarms, control, front) == 0 -- as most are: there is nothing but the lines
+local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms')
 if state[1] then
   room = 0
 elseif state[2] and tonumber(state[2]) > tonumber(now_ms) then
@@ -221,14 +222,17 @@ local function runs_one_apart()
   return apart
 end
 
-local woken, expiring = wake_due()
+local woken, expiring = 0, false
+if not plain then
+  woken, expiring = wake_due()
+end
 local more = woken >= 100 -- and there may be more of it
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end
 local passed = false -- whether a job was left to another owner
 
-if room > 0 then
+if room > 0 and not plain then
   local first = call('ZRANGE', front, 0, room + 99)
   local left = #first
   for _, key in ipairs(first) do
@@ -315,7 +319,7 @@ rung = rung or (alarmed and taken == #wanted) -- it will not be here at that tim
 if taken < #wanted then
   local last = call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
   answer[1] = last and last[1] or '0-0'
-  for _, times in ipairs({ due, alarms }) do
+  for _, times in ipairs((not plain or alarmed) and { due, alarms } or {}) do
     local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')
     if first[2] then
       not_before(first[2])
