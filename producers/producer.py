@@ -50,6 +50,7 @@ class Producer:
     def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
         self._transitions = transitions
         self._platforms = platforms
+        self._known = False  # whether the server has the script: it keeps it, unless it is told to forget or replaced
 
     async def submit(self, submission: Submission) -> Submitted:
         """Accept a job. Raises `WrongField`, `OtherBody` or `StoreFull`; then nothing was stored."""
@@ -63,7 +64,6 @@ class Producer:
         answers: dict[int, Submitted | Refused] = {}
         gathering: dict[str, Batch] = {}
         under_way: list[asyncio.Task[None]] = []
-        known = False
         for index, submission in enumerate(submissions):
             try:
                 job, fingerprint = self._check(submission)
@@ -74,9 +74,9 @@ class Producer:
             batch.append((index, job, fingerprint))
             if weight(batch) >= BATCH:  # the store works on it while we check the next ones
                 del gathering[job.platform]
-                if not known:  # a server that does not know the script yet would take them in another order
-                    known = True
+                if not self._known:  # a server that does not know the script yet would take them in another order
                     await self._send(batch, answers)
+                    self._known = True
                 else:
                     under_way.append(asyncio.create_task(self._send(batch, answers)))
                     await asyncio.sleep(0)
