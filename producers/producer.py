@@ -21,7 +21,7 @@ from streams.states import State
 from streams.transitions import Transitions
 
 BATCH = 500  # jobs in one call: a few milliseconds of the server's time
-WITH_OPTIONS = 4  # what one with options counts for
+WITH_OPTIONS = 4  # one with options takes the server as long as so many without
 
 Batch = list[tuple[int, Job, str]]  # of one platform: place in the answer, job, fingerprint
 
@@ -72,7 +72,7 @@ class Producer:
                 continue
             batch = gathering.setdefault(job.platform, [])
             batch.append((index, job, fingerprint))
-            if weight(batch) >= BATCH:  # the store works on it while we check the next ones
+            if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):  # sent while we check the next ones
                 del gathering[job.platform]
                 if not self._known:  # a server that does not know the script yet would take them in another order
                     await self._send(batch, answers)
@@ -107,11 +107,6 @@ class Producer:
             return job, fingerprint(kind, submission.args, submission.options)
         except (TypeError, ValueError, RecursionError) as error:  # lone surrogates, objects of other kinds
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
-
-
-def weight(batch: Batch) -> int:
-    """How long a batch keeps the server busy: a job with options of its own takes as long as a few plain ones."""
-    return len(batch) if batch[-1][1].options.plain else WITH_OPTIONS * len(batch)
 
 
 def _answer(job: Job, words: list[str]) -> Submitted | Refused:

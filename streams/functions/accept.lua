@@ -10,8 +10,9 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     return { 'conflict' }
   end
 
-  local extra, until_ms = {}, nil
+  local extra, until_ms
   if #extras > 0 then
+    extra = {}
     for name, value in string.gmatch(extras, '(%S-)=(%S+)') do
       extra[name] = value
     end
