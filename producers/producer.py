@@ -72,7 +72,8 @@ class Producer:
                 continue
             batch = gathering.setdefault(job.platform, [])
             batch.append((index, job, fingerprint))
-            if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):  # sent while we check the next ones
+            # The store works on a full one while we check the next.
+            if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):
                 del gathering[job.platform]
                 if not self._known:  # a server that does not know the script yet would take them in another order
                     await self._send(batch, answers)
