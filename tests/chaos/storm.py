@@ -58,7 +58,8 @@ class Storm:
     @asynccontextmanager
     async def ready(self) -> AsyncIterator[None]:
         """Two gateways and three workers."""
-        self._config.write_text("".join(f"[platforms.{name}]\nmax_crashes = 1000\n" for name in PLATFORMS))
+        rules = "max_crashes = 1000\nkeep_completed = 0\n"  # every history is looked at in the end
+        self._config.write_text("".join(f"[platforms.{name}]\n{rules}" for name in PLATFORMS))
         async with self._links:
             for _ in range(GATEWAYS):
                 await self.deployment.gateway()
