@@ -18,8 +18,9 @@ from tests.support.deployment import Deployment
 from tests.support.faults import Link
 from tests.support.processes import ConsumerProcess, Pace
 
-# A new heart and a lost beat fit into the deadline, also while other tests keep the machine busy.
-PACE = Pace(deadline=5.0, beat=0.3, reap=0.3, grace=0.3)
+PACE = Pace(
+    deadline=3.0, beat=0.3, reap=0.3, grace=0.3
+)  # a new heart and a lost beat fit into it, on a busy machine too
 SHORT, LONG = (0.1, 0.6), (1.2 * PACE.deadline, 1.6 * PACE.deadline)  # seconds; nothing in between could be judged
 
 SHOPS = ("kurly", "hwahae")

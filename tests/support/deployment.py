@@ -110,7 +110,7 @@ class Deployment:
             self.gateways[self.gateways.index(again)] = gateway
         else:
             self.gateways.append(gateway)
-        await eventually("the gateway answers", ready, seconds=60.0)  # the store itself may be away for a while
+        await eventually("the gateway answers", ready)
         return gateway
 
     def _log(self, name: str) -> Path:
