@@ -11,6 +11,8 @@ SLOT = 40  # bytes: the platform's number plus one in two, the length of the non
 DEADLINE = SLOT - 8
 LONGEST_NONCE = DEADLINE - 3
 SLOTS = 8192  # leases one process can hold
+REACH = SLOT * SLOTS  # behind the slots, in two bytes: how many of them were ever used, so that nobody looks at all
+SIZE = REACH + 2
 
 
 class Page:
@@ -19,14 +21,18 @@ class Page:
     def __init__(self, fd: int | None = None) -> None:
         """Make a new page, or open the one behind an inherited descriptor."""
         self.fd = _anonymous_file() if fd is None else fd
-        self._memory = mmap.mmap(self.fd, SLOT * SLOTS)
+        self._memory = mmap.mmap(self.fd, SIZE)
         self._free = list(range(SLOTS - 1, -1, -1))
+        self._reach = 0
 
     def hold(self, platform: int, nonce: str, deadline: float = 0.0) -> int:
         """Note a lease, and by when its attempt must be over (on the monotonic clock); the answer is its slot."""
         if not self._free:
             raise TailraceError(f"one process can run at most {SLOTS} jobs at a time")
         slot = self._free.pop()
+        if slot >= self._reach:
+            self._reach = slot + 1
+            self._memory[REACH:SIZE] = self._reach.to_bytes(2, "big")
         raw = nonce.encode()
         start = slot * SLOT
         if deadline:
@@ -44,7 +50,7 @@ class Page:
     def held(self, platforms: int) -> list[list[str]]:
         """The nonces held on each of the platforms."""
         found: list[list[str]] = [[] for _ in range(platforms)]
-        for start in range(0, SLOT * SLOTS, SLOT):
+        for start in self._used():
             number = int.from_bytes(self._memory[start : start + 2], "big")
             if 0 < number <= platforms:
                 raw = self._memory[start + 3 : start + 3 + min(self._memory[start + 2], LONGEST_NONCE)]
@@ -54,13 +60,16 @@ class Page:
     def overdue(self, now: float) -> dict[str, float]:
         """The nonces of attempts that should be over by now, each with its deadline."""
         found = {}
-        for start in range(0, SLOT * SLOTS, SLOT):
+        for start in self._used():
             if self._memory[start : start + 2] != b"\0\0":
                 (deadline,) = struct.unpack("d", self._memory[start + DEADLINE : start + SLOT])
                 if 0 < deadline <= now:
                     raw = self._memory[start + 3 : start + 3 + min(self._memory[start + 2], LONGEST_NONCE)]
                     found[raw.decode("ascii", "replace")] = deadline
         return found
+
+    def _used(self) -> range:
+        return range(0, SLOT * min(SLOTS, int.from_bytes(self._memory[REACH:SIZE], "big")), SLOT)
 
     def close(self) -> None:
         self._memory.close()
@@ -87,5 +96,5 @@ def _anonymous_file() -> int:
     else:
         fd, path = tempfile.mkstemp(prefix="tailrace-page-")
         os.unlink(path)
-    os.ftruncate(fd, SLOT * SLOTS)
+    os.ftruncate(fd, SIZE)
     return fd
