@@ -1,5 +1,6 @@
 """Fixtures for every test: real servers, and what to do when a tool is missing."""
 
+import fcntl
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,6 +25,21 @@ LeaveOut = Callable[[str], NoReturn]
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(autouse=True)
+def taking_turns(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests run beside each other, but nothing runs beside one that is marked `alone`.
+
+    Through the door goes one at a time: who waits for an empty room stands in it, and nobody else comes in.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with (folder / "room.lock").open("w") as room:
+        with (folder / "door.lock").open("w") as door:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("faults", [10, pytest.param(100, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])])
 async def test_no_job_is_lost_repeated_or_wrongly_taken_over_in_a_storm(
     tmp_path: Path, dice: Random, tell: Callable[[str], None], faults: int
