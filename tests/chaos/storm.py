@@ -23,6 +23,8 @@ PACE = Pace(
 )  # a new heart and a lost beat fit into it, on a busy machine too
 SHORT, LONG = (0.1, 0.6), (1.2 * PACE.deadline, 1.6 * PACE.deadline)  # seconds; nothing in between could be judged
 
+REST = 1.5  # seconds the store is left alone after a fault: hit without a pause, it is one long outage and no storm
+
 SHOPS = ("kurly", "hwahae")
 PLATFORMS = (*SHOPS, "research")
 WORKERS, GATEWAYS = 3, 2
@@ -187,12 +189,14 @@ class Storm:
             self._store.kill()
             await asyncio.sleep(self._seconds())
             self._store.start()
+            await asyncio.sleep(REST)
 
     async def pause_the_store(self) -> None:
         async with self._store_busy:
             os.kill(self._store.pid, signal.SIGSTOP)
             await asyncio.sleep(self._seconds())
             os.kill(self._store.pid, signal.SIGCONT)
+            await asyncio.sleep(REST)
 
     async def kill_a_gateway(self) -> None:
         async with self._gateway_busy:
