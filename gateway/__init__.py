@@ -1,6 +1,8 @@
-"""What is seen: HTTP, live streams and the one visible history of each job."""
+"""What is seen: HTTP, live streams and the one visible history of each job.
 
-from gateway.fold import Fold, visible
-from gateway.settings import GatewaySettings
+Only what a client needs is imported here: who follows a job needs neither the server nor the store.
+"""
 
-__all__ = ["Fold", "GatewaySettings", "visible"]
+from gateway.client import FollowError, GatewayAway, GatewayRefused, HistoryReset, NoSuchJob, NotAGateway, follow
+
+__all__ = ["FollowError", "GatewayAway", "GatewayRefused", "HistoryReset", "NoSuchJob", "NotAGateway", "follow"]
