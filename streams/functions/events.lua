@@ -115,7 +115,7 @@ local function unpark(label, count)
   local parked = prefix .. 'parked:' .. label
   local freed_jobs = call('ZPOPMIN', parked, count)
   for i = 1, #freed_jobs, 2 do
-    call('ZADD', front, freed_jobs[i + 1], freed_jobs[i])
+    call('ZADD', front, 'NX', freed_jobs[i + 1], freed_jobs[i])
     rung = true
   end
 end
@@ -140,7 +140,8 @@ local function let_go(key, job, over)
       end
       local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
       if head[1] and head[1] ~= key and call('HGET', prefix .. 'job:' .. head[1], 'state') == 'waiting' then
-        call('ZADD', front, head[2], head[1]) -- if it was not handed out yet, it comes by itself
+        -- One that stands there already keeps its place; one that was not handed out yet comes by itself.
+        call('ZADD', front, 'NX', head[2], head[1])
         rung = true
       end
     end
@@ -267,8 +268,9 @@ local function wake_due()
       rung = true
     end
   end
-  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
-  for _, alarm in ipairs(rung_alarms) do
+  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')
+  for i = 1, #rung_alarms, 2 do
+    local alarm = rung_alarms[i]
     call('ZREM', alarms, alarm)
     local kind, name = match(alarm, '^(.)(.*)$')
     if kind == '*' then
@@ -281,10 +283,10 @@ local function wake_due()
       local fine, state, job = pcall(standing, record)
       if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
         leave(name, job)
-        finish(record, name, job, 'failed', body(nil, 'failed', nil,
-          ',"reason":"expired","error":{"type":"Expired","message":"it was not started in time"}'))
+        finish(record, name, job, 'failed', body(nil, 'failed', nil, ',"reason":"expired","expiresAt":"' ..
+          iso(tonumber(rung_alarms[i + 1])) .. '","error":{"type":"Expired","message":"it was not started in time"}'))
       end
     end
   end
-  return #woken + #rung_alarms, #rung_alarms == 100
+  return #woken + #rung_alarms / 2, #rung_alarms == 200
 end

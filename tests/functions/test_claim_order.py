@@ -249,3 +249,15 @@ async def test_a_blocked_order_key_holds_up_no_other_job_however_many_stand_befo
     for n in range(50, 2000):
         await desk.cancel(f"behind-{n:04}")
     assert await desk.leftovers() == []
+
+
+async def test_a_first_job_keeps_its_place_when_one_of_its_order_ends(desk: Desk) -> None:
+    await desk.submit("head", order_key="k")
+    (head,) = await desk.claim("ann", 1)
+    await desk.submit("back")
+    await desk.submit("released")
+    back = (await desk.claim("ann", 1))[0]
+    await desk.submit("next", first=True, order_key="k")
+    await desk.release(back)  # at the front, too, and accepted before
+    await desk.complete(head)
+    assert await in_order(desk, 3) == ["next", "back", "released"]

@@ -1,0 +1,354 @@
+"""Why a job waits, asked of each kind of server: every reason, and that it agrees with what a claim does."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from streams import lookout as lookout_module
+from streams import presence as presence_module
+from streams.connection import Store
+from streams.keys import PlatformKeys
+from streams.lookout import Lookout
+from streams.messages import Look
+from streams.options import at_ms
+from streams.overview import pause_note
+from streams.policies import Platforms
+from streams.presence import Presence
+from streams.reading import read_job
+from streams.waiting import Reason, Waiting
+from tests.support.builders import Desk
+from tests.support.eventually import eventually
+
+HOUR = 3600.0
+
+Why = Callable[[str], Awaitable[Waiting]]
+
+
+def asking(desk: Desk) -> Why:
+    """Ask about jobs of a platform, which a consumer serves."""
+    platforms = Platforms({desk.keys.platform: desk.policy})
+    lookout = Lookout(desk.store, desk.transitions, platforms, Presence(desk.transitions, platforms))
+
+    async def why(key: str) -> Waiting:
+        record, events = await read_job(desk.store, desk.keys, key, first=-2)
+        due = await desk.store.command("ZSCORE", desk.keys["due"], key)
+        waiting = await lookout.explain(desk.keys, record, None if due is None else float(due), events)
+        assert waiting is not None
+        return waiting
+
+    return why
+
+
+async def served(desk: Desk) -> Why:
+    await desk.beat("ann")
+    return asking(desk)
+
+
+def words(waiting: Waiting) -> list[str]:
+    return [each.reason for each in waiting.reasons]
+
+
+def reason_of(waiting: Waiting, word: str) -> Reason:
+    (found,) = [each for each in waiting.reasons if each.reason == word]
+    return found
+
+
+def ms(text: str | None) -> int:
+    found = at_ms(text, "time")
+    assert found is not None
+    return found
+
+
+async def now_ms(store: Store) -> int:
+    seconds, micros = await store.command("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def test_a_job_whose_turn_is_next_says_so(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a")
+    waiting = await why("a")
+    assert (waiting.position, waiting.exact) == (1, True)
+    assert waiting.reasons == (Reason("next", "Its turn is next."),)
+    assert ms(waiting.expected_start) <= await now_ms(desk.store), "there is room: now"
+
+
+async def test_who_stands_before_it_is_counted_and_the_nearest_is_named(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a", "b", "c")
+    assert (await why("b")).reasons == (Reason("ahead", "1 job starts before it: shop.a.", job="shop.a"),)
+    waiting = await why("c")
+    assert waiting.position == 3
+    assert waiting.reasons == (Reason("ahead", "2 jobs start before it; the last of them is shop.b.", job="shop.b"),)
+    await desk.submit("d", band="high")
+    assert (await why("c")).position == 4
+    assert (await why("d")).position == 1
+
+
+async def test_a_pause_tells_by_whom_and_since(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a")
+    await desk.transitions.pause(desk.keys, pause_note("ann", "2026-01-01T00:00:00.000Z"))
+    waiting = await why("a")
+    paused = reason_of(waiting, "paused")
+    assert paused.by == "ann"
+    assert "paused by ann since 2026-01-01T00:00:00.000Z" in paused.detail
+    assert waiting.reasons[0] is paused
+    assert waiting.expected_start is None
+    assert (waiting.position, waiting.exact) == (1, True)
+    assert await desk.claim() == []
+
+
+async def test_nobody_is_there_to_take_it(desk: Desk) -> None:
+    why = asking(desk)
+    await desk.submit("a")
+    waiting = await why("a")
+    assert waiting.reasons == (Reason("no_consumer", "No consumer of shop is known."),)
+    assert waiting.expected_start is None
+    await desk.beat("ann")
+
+    async def is_next() -> bool:
+        return words(await why("a")) == ["next"]
+
+    await eventually("the consumer is seen", is_next)
+
+
+async def test_a_consumer_that_fell_silent_is_named_once_that_is_known(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence_module, "DEADLINE_SECONDS", 1.0)
+    why = await served(desk)
+    await desk.submit("a")
+    assert words(await why("a")) == ["next"], "nobody knows yet"
+
+    async def is_silent() -> Waiting | None:
+        waiting = await why("a")
+        return waiting if words(waiting) == ["no_consumer"] else None
+
+    waiting = await eventually("it is silent for its deadline", is_silent)
+    assert waiting is not None
+    assert waiting.reasons[0].detail == "No consumer of shop is alive; silent: ann."
+
+
+async def test_a_glance_waits_for_nobody_and_looks_no_oftener_than_it_must(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presence = Presence(desk.transitions, ["shop"], patience_seconds=60.0)
+    looks, observe = 0, desk.transitions.observe
+
+    async def counting(platforms: list[PlatformKeys]) -> list[Look]:
+        nonlocal looks
+        looks += 1
+        return await observe(platforms)
+
+    monkeypatch.setattr(desk.transitions, "observe", counting)
+    assert await presence.glance() == []
+    await desk.beat("ann")
+    assert await presence.glance() == [], "that was a moment ago"
+    assert looks == 1
+    patient = Presence(desk.transitions, ["shop"], patience_seconds=60.0)
+    waits_for_a_beat = asyncio.create_task(patient.see())
+    await asyncio.sleep(0)  # it has begun to look
+    assert await patient.glance() is None, "nobody has looked yet"
+
+    async def is_seen() -> bool:
+        return [(seen.owner, seen.alive) for seen in await patient.glance() or ()] == [("ann", None)]
+
+    await eventually("it is seen, and nobody knows more", is_seen)
+    assert not waits_for_a_beat.done()
+    await desk.beat("ann")
+    assert [seen.alive for seen in await waits_for_a_beat] == [True]
+
+
+async def test_a_rate_tells_until_when(store: Store) -> None:
+    desk = Desk(store, rate=2, rate_seconds=HOUR)
+    why = await served(desk)
+    await desk.submit("a", "b", "c", "d", "e")
+    assert words(await why("b")) == ["ahead"]
+    assert len(await desk.claim("ann", 9)) == 2
+    waiting = await why("c")
+    rate = reason_of(waiting, "rate")
+    assert words(waiting) == ["rate"]
+    assert HOUR * 1000 - 60_000 < ms(rate.until) - await now_ms(store) <= HOUR * 1000
+    assert waiting.expected_start == rate.until
+    assert words(await why("e")) == ["rate", "ahead"]
+    assert ms((await why("e")).expected_start) == ms(rate.until) + HOUR * 1000, "two within an hour, and two before it"
+
+
+async def test_a_rate_that_a_handler_found_exceeded_holds_all(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a", "b")
+    (held,) = await desk.claim()
+    await desk.delay(held, HOUR, hold=True)
+    waiting = await why("b")
+    assert words(waiting) == ["held"]
+    assert 0 < ms(waiting.reasons[0].until) - await now_ms(desk.store) <= HOUR * 1000
+    assert waiting.expected_start == waiting.reasons[0].until
+    assert words(await why("a")) == ["delay", "held"]
+    assert await desk.claim() == []
+    await desk.store.command("HSET", desk.keys["control"], "held_until_ms", 1)
+    assert words(await why("b")) == ["next"], "that is over"
+
+
+@pytest.mark.parametrize("looked_at", [False, True], ids=["in line", "beside the line"])
+async def test_a_limit_key_names_who_has_its_places(store: Store, looked_at: bool) -> None:
+    desk = Desk(store, key_overall=2)
+    why = await served(desk)
+    await desk.submit("a", "b", "c", "d", limit_key="tenant:1")
+    await desk.claim("ann", 9 if looked_at else 2)
+    waiting = await why("d")
+    limit = waiting.reasons[0]
+    assert (limit.reason, limit.job) == ("limit", "shop.a")
+    assert limit.detail.startswith(
+        "Of the limit key tenant:1 2 jobs may run at a time, and shop.a, shop.b are running."
+    )
+    assert ("1 job came before" in limit.detail) is looked_at
+    assert waiting.expected_start is None
+    await desk.submit("other", limit_key="tenant:2")
+    assert "limit" not in words(await why("other"))
+
+
+async def test_the_rate_of_a_limit_key_tells_until_when(store: Store) -> None:
+    desk = Desk(store, key_rate=1, key_rate_seconds=HOUR)
+    why = await served(desk)
+    await desk.submit("a", "b", limit_key="l")
+    assert len(await desk.claim("ann", 9)) == 1
+    waiting = await why("b")
+    limit = waiting.reasons[0]
+    assert limit.reason == "limit"
+    assert 0 < ms(limit.until) - await now_ms(store) <= HOUR * 1000
+    assert ms(waiting.expected_start) >= ms(limit.until)
+
+
+async def test_an_order_key_names_who_runs_or_comes_first(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a", "b", order_key="cart")
+    waiting = await why("b")
+    assert waiting.reasons[0] == Reason(
+        "order", "Job shop.a of the same order key cart comes before it and has not ended.", job="shop.a"
+    )
+    (held,) = await desk.claim("ann", 9)
+    running = Reason("order", "Job shop.a of the same order key cart runs.", job="shop.a")
+    assert (await why("b")).reasons == (running,)
+    assert (await why("b")).expected_start is None
+    await desk.fail(held, attempts=9, seconds=HOUR)
+    assert words(await why("b")) == ["order"], "it rests, and those behind it wait"
+    assert await desk.claim() == []
+    assert (await why("b")).position is None
+
+
+async def test_a_full_platform_names_who_runs(shop: Desk) -> None:
+    why = await served(shop)
+    await shop.submit("a", "b", "c")
+    (held,) = await shop.claim()
+    waiting = await why("b")
+    busy = Reason("busy", "kurly runs 1 job at a time, and kurly.a is running.", job="kurly.a")
+    assert waiting.reasons == (busy,)
+    assert waiting.expected_start is None, "no job has ended yet: nothing tells how long one takes"
+    assert words(await why("c")) == ["busy", "ahead"]
+    await shop.complete(held)
+    await shop.claim()
+    assert ms((await why("c")).expected_start) >= await now_ms(shop.store) - 60_000
+
+
+async def test_consumers_that_are_full_are_told_too(store: Store) -> None:
+    desk = Desk(store, per_process=2)
+    why = await served(desk)
+    await desk.submit("a", "b", "c")
+    await desk.claim("ann", 2)
+    (busy,) = (await why("c")).reasons
+    assert busy == Reason(
+        "busy", "The consumers of shop run 2 jobs at a time, and shop.a, shop.b are running.", "shop.a"
+    )
+
+
+async def test_a_delay_and_a_retry_tell_until_when(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("later", run_at="2099-01-31T09:00:00Z")
+    waiting = await why("later")
+    until = "2099-01-31T09:00:00.000Z"
+    assert waiting == Waiting(
+        None, False, (Reason("delay", f"It is not to start before {until}.", None, until),), until
+    )
+    await desk.fail(await desk.start("again"), attempts=3, seconds=HOUR)
+    waiting = await why("again")
+    assert words(waiting) == ["retry"]
+    assert waiting.expected_start == waiting.reasons[0].until
+    await desk.delay(await desk.start("put-off"), HOUR)
+    assert words(await why("put-off")) == ["delay"]
+
+
+async def test_a_job_that_is_due_stands_in_line_already(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a")
+    await desk.submit("due", delay_seconds=HOUR)
+    await desk.past_due("due")
+    assert words(await why("due")) == ["next"]
+    assert words(await why("a")) == ["ahead"]
+
+
+async def test_all_that_holds_is_told_at_once(store: Store) -> None:
+    desk = Desk(store, overall=1, rate=1, rate_seconds=HOUR, key_overall=1)
+    why = asking(desk)
+    await desk.submit("a", "b", "c", limit_key="l", order_key="o")
+    await desk.claim()
+    await desk.transitions.pause(desk.keys, "somebody")
+    assert words(await why("c")) == ["paused", "rate", "order", "limit", "busy", "ahead"]
+
+
+async def test_far_behind_in_a_long_line_the_place_is_the_least_there_is(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit(*(f"j{number}" for number in range(1500)))
+    near, far = await why("j900"), await why("j1400")
+    assert (near.position, near.exact) == (901, True)
+    assert (far.position, far.exact, far.expected_start) == (1001, False, None)
+    assert far.reasons == (Reason("ahead", "At least 1000 jobs start before it."),)
+
+
+async def test_many_who_ask_about_a_long_line_share_a_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookout_module, "KEPT_SECONDS", 60.0)
+    why = await served(desk)
+    await desk.submit(*(f"j{number}" for number in range(200)))
+    looks = 0
+    look = desk.transitions.line
+
+    async def counting(*args: PlatformKeys) -> object:
+        nonlocal looks
+        looks += 1
+        return await look(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(desk.transitions, "line", counting)
+    positions = [waiting.position for waiting in await asyncio.gather(*(why(f"j{n}") for n in range(200)))]
+    assert positions == list(range(1, 201))
+    assert looks == 1
+    await desk.submit("new")
+    waiting = await why("new")
+    assert (waiting.position, waiting.exact, looks) == (201, False, 1)
+
+
+async def test_a_short_line_is_looked_at_anew_for_each_question(desk: Desk) -> None:
+    why = await served(desk)
+    await desk.submit("a", "b")
+    for _ in range(20):
+        assert (await why("b")).position == 2
+        (held,) = await desk.claim()
+        assert (await why("b")).position == 1
+        await desk.release(held)
+
+
+async def test_a_spoilt_line_hides_no_job(desk: Desk, store: Store) -> None:
+    await desk.submit("a")
+    await store.command("SET", desk.keys["front"], "x")
+    platforms = Platforms({"shop": desk.policy})
+    lookout = Lookout(store, desk.transitions, platforms, Presence(desk.transitions, platforms))
+    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
+
+
+async def test_a_job_that_does_not_wait_has_no_reasons(desk: Desk) -> None:
+    platforms = Platforms({"shop": desk.policy})
+    lookout = Lookout(desk.store, desk.transitions, platforms, Presence(desk.transitions, platforms))
+    held = await desk.start("a")
+    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
+    await desk.complete(held)
+    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
