@@ -37,6 +37,7 @@ TOOLS = [
     "hypothesis",
     "importlinter",
     "mypy",
+    "openapi_spec_validator",
     "playwright",
     "pytest",
     "pytest_timeout",
