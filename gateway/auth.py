@@ -114,10 +114,12 @@ def _key(entry: str, where: str, known: frozenset[str]) -> Key:
     secret, *rest = entry.split(":")
     if len(rest) > 2:
         raise BadConfiguration(f"{where} has more than three parts; write KEY:scopes:platforms, no colon in KEY")
-    scopes = [word for word in rest[0].split("+") if word] if rest else []
+    if rest and not rest[-1]:  # a variable that was not set would make a key for everything of one for something
+        raise BadConfiguration(f"{where} ends with a colon; leave it out, or say what the key is limited to")
+    scopes = rest[0].split("+") if rest and rest[0] else []
     if any(word not in set(Scope) for word in scopes):
         raise BadConfiguration(f"{where}: scopes are {', '.join(Scope)}, joined by +")
-    names = [word for word in rest[1].split("+") if word] if len(rest) == 2 else []
+    names = rest[1].split("+") if len(rest) == 2 else []
     if any(name not in known for name in names):
         raise BadConfiguration(f"{where}: a platform in it is not declared; known are {', '.join(sorted(known))}")
     digest = _digest(secret, where)

@@ -7,16 +7,41 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from gateway.replies import Refusal
-from producers.kinds import field_of
+from producers.kinds import KINDS
 from streams.errors import WrongField
+from streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
+from streams.options import Options
+from streams.validation import field_of
 
 BODY_BYTES = 1024 * 1024  # larger data does not belong into the store: submit where it can be found
 DEPTH = 64  # of nested arrays and objects
 FIELD_LENGTH = 100  # of a field's name in a refusal: it is the client's text
+REASON_LENGTH = 300  # of what is wrong with it, should that repeat some of it
 
 
 Who = Annotated[str, Meta(min_length=1, max_length=100)]
 Reason = Annotated[str, Meta(min_length=1, max_length=300)]
+
+SCHEMAS = "#/components/schemas/"  # where the document at /openapi.json keeps the shape of each Struct
+
+
+def like(shape: type[Struct]) -> dict[str, Any]:
+    return {"$ref": SCHEMAS + shape.__name__}
+
+
+# What is checked further in, with a sentence of its own: here it is only described.
+JobKey = Annotated[str, Meta(extra_json_schema={"pattern": f"^{KEY_FORM}$"})]
+JobId = Annotated[str, Meta(extra_json_schema={"pattern": rf"^{PLATFORM_FORM}\.{KEY_FORM}$"})]
+PlatformName = Annotated[str, Meta(extra_json_schema={"pattern": f"^{PLATFORM_FORM}$"})]
+Word = Annotated[str, Meta(extra_json_schema={"pattern": f"^{WORD_FORM}$"})]
+Args = Annotated[
+    Any,
+    Meta(
+        description="Of a built-in kind: what it takes. Of a kind of your own: what its handler takes.",
+        extra_json_schema={"type": "object", "anyOf": [*map(like, KINDS.values()), {"type": "object"}]},
+    ),
+]
+OptionsOfEach = Annotated[dict[str, Any], Meta(extra_json_schema=like(Options))]
 
 
 class Body(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,9 +62,9 @@ class ActBody(Body, frozen=True):
 B = TypeVar("B", bound=Body)
 
 
-async def read_body(request: Request, shape: type[B]) -> B:
+async def read_body(request: Request, shape: type[B], most: int = BODY_BYTES) -> B:
     """The body in the shape of its route. An empty one stands for no fields at all."""
-    raw = await read_bytes(request)
+    raw = await read_bytes(request, most)
     if not raw:
         return shaped({}, shape)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -48,18 +73,18 @@ async def read_body(request: Request, shape: type[B]) -> B:
     return shaped(decode(raw), shape)
 
 
-async def read_bytes(request: Request) -> bytes:
+async def read_bytes(request: Request, most: int) -> bytes:
     """The body, as long as it is within the limit; a larger one is refused without reading on."""
     too_large = Refusal(
-        413, "TOO_LARGE", f"a body may have {BODY_BYTES} bytes; keep larger data elsewhere", {"Connection": "close"}
+        413, "TOO_LARGE", f"a body may have {most} bytes here; keep larger data elsewhere", {"Connection": "close"}
     )
     length = request.headers.get("content-length", "")
-    if length.isdigit() and (len(length) > 12 or int(length) > BODY_BYTES):
+    if length.isdigit() and (len(length) > 12 or int(length) > most):
         raise too_large
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > BODY_BYTES:
+        if len(body) > most:
             raise too_large
     return bytes(body)
 
@@ -100,9 +125,9 @@ def shaped(value: Any, shape: type[B]) -> B:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        raise wrong_field(error) from None
+        raise wrong_field(error, shape) from None
 
 
-def wrong_field(error: msgspec.ValidationError) -> WrongField:
-    field, reason = field_of(error, "")
-    return WrongField(field[:FIELD_LENGTH], reason if len(field) < FIELD_LENGTH else "unknown field")
+def wrong_field(error: msgspec.ValidationError, shape: type[Struct]) -> WrongField:
+    field, reason = field_of(error, "", shape)
+    return WrongField(field[:FIELD_LENGTH], reason[:REASON_LENGTH])

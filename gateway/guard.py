@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway import auth
 from gateway.auth import Key, Keys
+from gateway.frames import HEADERS, store_away
 from gateway.limits import Limits
 from gateway.origins import SAFE, is_ours
 from gateway.replies import KNOWN, Interruption, Refusal, answer_to, problem
-from gateway.sse import HEADERS, STORE_AWAY
 from gateway.tickets import CALLER, Pouch, bearer, cookie_of, unauthorized
 from streams.connection import Store
 
@@ -42,12 +42,12 @@ NEEDS: Final[Mapping[str, auth.Scope | Open]] = {
     "GET /page/{name}": PUBLIC,
     "GET /healthz": PUBLIC,
     "GET /readyz": PUBLIC,
+    "GET /openapi.json": PUBLIC,  # the same for everybody: it names nothing of this deployment
     "POST /api/session": PUBLIC,  # brings its key in the body
     "GET /api/session": ANY,
     "DELETE /api/session": ANY,
     "POST /api/tickets": READ,
     "GET /metrics": READ,
-    "GET /openapi.json": READ,
     "POST /research/start": SUBMIT,
     "GET /research/stream/{job_id}": READ,
     "GET /research/history/{job_id}": READ,
@@ -56,10 +56,13 @@ NEEDS: Final[Mapping[str, auth.Scope | Open]] = {
     "POST /api/jobs/bulk": SUBMIT,
     "GET /api/jobs/{job_id}": READ,
     "GET /api/jobs/{job_id}/args": READ,
+    "GET /api/jobs/{job_id}/steps": READ,
     "DELETE /api/jobs/{job_id}": ACT,
     "POST /api/jobs/{job_id}/cancel": ACT,
     "POST /api/jobs/{job_id}/retry": ACT,
     "POST /api/jobs/{job_id}/drop": ACT,
+    "GET /api/store": READ,
+    "GET /api/trends": READ,
     "GET /api/platforms": READ,
     "GET /api/platforms/{platform}": READ,
     "GET /api/platforms/{platform}/jobs": READ,
@@ -174,7 +177,7 @@ class Guard:
             raise unauthorized()
         name = await self._pouch.whose(session)
         key = known(self._keys.named(name or ""), "this session is over; sign in again")
-        if scope["method"] not in SAFE and not is_ours(headers, self._allowed, unsaid=False):
+        if scope["method"] not in SAFE and not is_ours(headers, self._allowed, cookie=True):
             raise Refusal(403, "FOREIGN_ORIGIN", "with a cookie, only our own page may do this")
         return key
 
@@ -207,5 +210,5 @@ async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -
 def away(error: Exception, scope: Scope) -> Response:
     """Not 503 for a stream: on that a browser's EventSource gives up for ever."""
     if scope["path"].startswith(STREAM) or scope["path"] in STREAMS:
-        return Response(STORE_AWAY, 200, HEADERS)
+        return Response(store_away(), 200, HEADERS)
     return answer_to(error)

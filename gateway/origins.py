@@ -1,10 +1,10 @@
 """Which web pages may speak to us: a browser sends requests for any page it shows, with whatever it holds of us."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -16,10 +16,12 @@ from streams.errors import BadConfiguration
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID",
     "Access-Control-Max-Age": "600",
 }
 EXPOSED: Final = "Location, Retry-After, ETag, Idempotency-Replayed"
+
+_HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 
 ELSEWHERE: Final = problem(
     421,
@@ -32,12 +34,18 @@ FOREIGN: Final = problem(403, "FOREIGN_ORIGIN", "a page of another origin may no
 def read_origins(words: Iterable[str]) -> frozenset[str]:
     """The allow-list of TAILRACE_CORS_ORIGINS."""
     for word in words:
-        parts = urlsplit(word)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or word != f"{parts.scheme}://{parts.netloc}":
+        scheme, _, host = word.partition("://")
+        if scheme.lower() not in {"http", "https"} or not host or not is_host(host.encode()):
             raise BadConfiguration(
                 f"TAILRACE_CORS_ORIGINS: {word!r} is not an origin; write https://host or https://host:port"
             )
     return frozenset(word.lower() for word in words)
+
+
+@lru_cache(maxsize=256)
+def is_host(host: bytes) -> bool:
+    """Whether this can be a name or an address with a port at all; old clients may send none."""
+    return not host or _HOST.fullmatch(host) is not None
 
 
 @lru_cache(maxsize=256)
@@ -57,8 +65,12 @@ def is_local_name(host: bytes) -> bool:
     return True
 
 
-def is_ours(headers: Sequence[tuple[bytes, bytes]], allowed: frozenset[str], *, unsaid: bool) -> bool:
-    """Whether a request comes from a page of our own, or of an allowed origin; `unsaid`: what if nobody says."""
+def is_ours(headers: Sequence[tuple[bytes, bytes]], allowed: frozenset[str], *, cookie: bool) -> bool:
+    """Whether a request comes from a page of our own, or of an allowed origin, or from no page at all.
+
+    With a `cookie` it must say so, and an allowed origin is not enough where the browser knows better: those pages may
+    act with a key, not with what somebody's browser holds of us.
+    """
     host = site = origin = ""
     for name, value in headers:
         if name == b"origin":
@@ -67,14 +79,14 @@ def is_ours(headers: Sequence[tuple[bytes, bytes]], allowed: frozenset[str], *, 
             site = value.decode("latin-1").lower()
         elif name == b"host":
             host = value.decode("latin-1").lower()
-    if origin in allowed:
+    if origin in allowed and not (cookie and site):
         return True
     if site:
-        return site == "same-origin" or (site == "none" and unsaid)
+        return site == "same-origin" or (site == "none" and not cookie)
     if origin:
         # The scheme is not compared: a proxy may have taken the encryption off.
-        return origin != "null" and urlsplit(origin).netloc == host
-    return unsaid
+        return bool(host) and origin.partition("://")[2] == host
+    return not cookie
 
 
 class Strangers:
@@ -82,13 +94,13 @@ class Strangers:
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
-        self._hosts = {urlsplit(origin).netloc.encode() for origin in allowed}  # a proxy of ours passes them on
+        self._hosts = {origin.partition("://")[2].encode() for origin in allowed}  # a proxy of ours passes them on
 
     def refusal(self, host: bytes, method: bytes, headers: Sequence[tuple[bytes, bytes]]) -> ASGIApp | None:
         """What to answer instead, if anything."""
         if host and not is_local_name(host) and host.lower() not in self._hosts:
             return ELSEWHERE
-        if method not in (b"GET", b"HEAD", b"OPTIONS") and not is_ours(headers, self._allowed, unsaid=True):
+        if method not in (b"GET", b"HEAD", b"OPTIONS") and not is_ours(headers, self._allowed, cookie=False):
             return FOREIGN
         return None
 

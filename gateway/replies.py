@@ -19,6 +19,7 @@ from streams.errors import (
     OtherBody,
     ScheduleNotFound,
     StoreFull,
+    UnfitStore,
     WrongField,
 )
 
@@ -116,7 +117,16 @@ def answer_to(error: Exception) -> Response:
     code = code_of(error)
     status = next(status for status, known in ANSWERS.values() if known == code)
     headers = {"Retry-After": RETRY_SECONDS[code]} if code in RETRY_SECONDS else None
-    return problem(status, code, str(error), headers, getattr(error, "field", UNSET))
+    return problem(status, code, told_of(error), headers, getattr(error, "field", UNSET))
+
+
+def told_of(error: Exception) -> str:
+    """The error's own sentence, unless it may say where our store is, or who we are there."""
+    if isinstance(error, NoStore):
+        return "the store does not answer now; try again"
+    if isinstance(error, BadConfiguration) and not isinstance(error, UnfitStore):
+        return "the store refuses this gateway; `python3 -m ops doctor` says why"
+    return str(error)
 
 
 async def on_refusal(_: Request, error: Exception) -> Response:

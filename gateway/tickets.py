@@ -4,15 +4,15 @@ Both are random and live in the store under their hash, so every gateway honours
 """
 
 import hashlib
+import re
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.auth import Key, Keys, Scope
-from gateway.bodies import Body, Nothing, read_body
+from gateway.bodies import Body, JobId, Nothing, read_body
 from gateway.jobs import Jobs
 from gateway.origins import FOREIGN, is_ours
 from gateway.replies import Refusal, reply
@@ -22,15 +22,19 @@ from streams.keys import session_key, ticket_key
 
 TICKET_SECONDS: Final = 60
 SESSION_SECONDS: Final = 12 * 60 * 60
+SESSION_BYTES: Final = 4096  # of a body that anybody may send: ten thousand of them must find room
 COOKIE: Final = "tailrace_session"
 CALLER: Final = "tailrace.caller"  # where a request's scope holds the key that it came with
 
 TICKET_MARK: Final = "trt_"
 SESSION_MARK: Final = "trs_"
 
+_TICKET = re.compile(TICKET_MARK + r"[A-Za-z0-9_-]{32}")
+_SESSION = re.compile(SESSION_MARK + r"[A-Za-z0-9_-]{43}")
+
 
 class TicketBody(Body, frozen=True):
-    jobId: str
+    jobId: JobId
 
 
 class SessionBody(Body, frozen=True):
@@ -52,6 +56,8 @@ class Pouch:
 
     async def redeem(self, ticket: str, job_id: str) -> str | None:
         """The name of the key that paid. Whatever the answer is, the ticket is gone."""
+        if not _TICKET.fullmatch(ticket):  # the store is not asked for what was never given out
+            return None
         held = await self._store.command("GETDEL", ticket_key(hashed(ticket)))
         name, _, wanted = (held or b"").decode(errors="replace").partition(" ")
         return name if wanted == job_id else None
@@ -64,6 +70,8 @@ class Pouch:
 
     async def whose(self, session: str) -> str | None:
         """The name of the key of a session."""
+        if not _SESSION.fullmatch(session):
+            return None
         name = await self._store.command("GET", session_key(hashed(session)))
         return None if name is None else name.decode(errors="replace")
 
@@ -98,15 +106,17 @@ class Sessions:
 
     async def open(self, request: Request) -> Response:
         """Take a key, from the body or as any request brings it, and give a cookie for it."""
-        if not is_ours(request.scope["headers"], self._allowed, unsaid=True):
+        if not is_ours(request.scope["headers"], self._allowed, cookie=False):
             return FOREIGN
-        body = await read_body(request, SessionBody)
+        body = await read_body(request, SessionBody, SESSION_BYTES)
         if not self._keys:
             return reply(told(None))
         secret = bearer(request.scope["headers"]) if body.key is None else body.key.encode(errors="replace")
         key = self._keys.find(secret) if secret else None
         if key is None:
             raise unauthorized()
+        if before := cookie_of(request.scope["headers"]):
+            await self._pouch.close(before)  # who signs in again leaves nothing open behind
         cookie = f"{COOKIE}={await self._pouch.open(key)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
         # We may stand behind a proxy that speaks TLS for us; the browser knows, and names its origin.
         secure = request.headers.get("origin", "").startswith("https://")
@@ -144,14 +154,14 @@ def bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
 
 
 def cookie_of(headers: list[tuple[bytes, bytes]]) -> str | None:
-    cookies: SimpleCookie = SimpleCookie()
+    """Our cookie among all that a browser holds for this host; those of others may be written in any way."""
     for name, value in headers:
-        if name == b"cookie" and COOKIE.encode() in value:
-            try:
-                cookies.load(value.decode("latin-1"))
-            except CookieError:
-                return None
-    return cookies[COOKIE].value if COOKIE in cookies else None
+        if name == b"cookie":
+            for part in value.split(b";"):
+                called, _, held = part.strip().partition(b"=")
+                if called == COOKIE.encode():
+                    return held.decode("latin-1")
+    return None
 
 
 def unauthorized(detail: str = "a key is needed, and none that is known came with this request") -> Refusal:

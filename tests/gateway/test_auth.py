@@ -68,6 +68,7 @@ def test_hardly_anything_is_public() -> None:
         "GET /page/{name}",
         "GET /healthz",
         "GET /readyz",
+        "GET /openapi.json",
         "POST /api/session",
     }
 

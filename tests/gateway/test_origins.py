@@ -1,5 +1,7 @@
 """Pages of other sites: what their visitors' browsers may do here, with keys and without."""
 
+from urllib.parse import urlsplit
+
 import httpx2
 import pytest
 
@@ -9,6 +11,7 @@ from streams.errors import BadConfiguration
 from streams.settings import Environment
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.keyrings import WHOLE, shown
+from tests.gateway.raw import RawClient
 from tests.support.builders import Desk
 
 FRIEND = "https://app.example.org"
@@ -91,7 +94,7 @@ async def test_the_host_of_an_allowed_origin_is_one_of_our_names(valkey_url: str
 
 
 @pytest.mark.parametrize(
-    "word", ["*", "example.org", "https://", "https://a.b/path", "ftp://a.b", "null", "https://a.b/"]
+    "word", ["*", "example.org", "https://", "https://a.b/path", "ftp://a.b", "null", "https://a.b/", "http://["]
 )
 def test_an_origin_is_written_as_browsers_write_it(word: str) -> None:
     with pytest.raises(BadConfiguration, match="TAILRACE_CORS_ORIGINS"):
@@ -100,3 +103,83 @@ def test_an_origin_is_written_as_browsers_write_it(word: str) -> None:
 
 def test_several_origins_may_be_allowed() -> None:
     assert read_origins(["https://A.b:8443", "http://c"]) == {"https://a.b:8443", "http://c"}
+
+
+FOREIGN = (
+    "null",
+    "https://evil.example",
+    f"{FRIEND}.evil.example",
+    "https://evilapp.example.org",
+    "https://sub.app.example.org",
+    "https://example.org",
+    f"{FRIEND}:8443",
+    f"{FRIEND}/",
+    "http://app.example.org",
+    f"{FRIEND}@evil.example",
+    f"https://evil.example/{FRIEND}",
+    f"{FRIEND}, https://evil.example",
+    "*",
+    "http://[",
+    "http://[::1",
+    "://",
+    "file://",
+    "\xff",
+)
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+async def test_no_other_origin_is_reflected_or_may_act(locked: httpx2.AsyncClient, desk: Desk, origin: str) -> None:
+    await desk.submit("a")
+    session = (await locked.post("/api/session", json={"key": WHOLE})).headers["set-cookie"].partition(";")[0]
+    locked.cookies.clear()
+    key = f"Authorization: Bearer {WHOLE}"
+    async with RawClient(str(locked.base_url)) as raw:
+        said = f"Origin: {origin}"
+        for method, target, lines in (
+            ("GET", "/api/platforms", (key,)),
+            ("GET", "/research/history/research.a", (key,)),
+            ("GET", "/nothing", (key,)),
+            ("GET", "/api/platforms", ()),
+            ("OPTIONS", "/api/jobs", (key, "Access-Control-Request-Method: POST")),
+            ("GET", "/research/stream/research.a", (key,)),
+        ):
+            answer = await raw.ask(method, target, said, *lines)
+            assert answer.status < 500
+            assert not [name for name, _ in answer.headers if name.startswith("access-control-")], (method, target)
+            assert "Origin" in answer.get("vary")
+        answer = await raw.ask("POST", "/api/jobs/research.a/cancel", said, f"Cookie: {session}")
+        assert (answer.status, b"FOREIGN_ORIGIN" in answer.body) == (403, True)
+        answer = await raw.ask("POST", "/api/session", said, key)
+        assert answer.status == 403
+        assert not answer.get("set-cookie")
+        assert (await raw.ask("GET", "/api/jobs/research.a", key)).body.count(b'"waiting"')
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "a b", "a/b", "a@b", "x:y", "\xff", "a\\b", "%00", "<b>", ""])
+async def test_a_host_that_is_none_breaks_nothing(gateway: str, locked: httpx2.AsyncClient, host: str) -> None:
+    for url in (gateway, str(locked.base_url)):
+        async with RawClient(url) as raw:
+            for target in ("/", "/healthz", "/jobs/x", "/api/platforms"):
+                answer = await raw.ask("GET", target, f"Host: {host}")
+                assert answer.status < 500, target
+                assert host == "" or host.encode("latin-1") not in answer.body or host in {"x:y", "%00"}
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "evil.example.", "a.local", "0x7f.0.0.1"],
+)
+async def test_a_rebound_name_reaches_nothing_without_keys(gateway: str, desk: Desk, host: str) -> None:
+    await desk.submit("a")
+    async with RawClient(gateway) as raw:
+        for method, target in (
+            ("GET", "/research/history/research.a"),
+            ("GET", "/research/stream/research.a"),
+            ("GET", "/api/events"),
+            ("POST", "/api/jobs/research.a/cancel"),
+            ("GET", f"http://127.0.0.1:{urlsplit(gateway).port}/api/platforms"),
+            ("GET", "/"),
+        ):
+            answer = await raw.ask(method, target, f"Host: {host}")
+            assert answer.status == 421, target
+            assert b"research" not in answer.body

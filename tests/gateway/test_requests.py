@@ -1,6 +1,7 @@
 """Requests as bytes: what HTTP leaves to the server, and what a parser made for speed leaves to us."""
 
 import asyncio
+import re
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -94,3 +95,40 @@ async def test_rubbish_behind_a_good_request_does_not_spoil_its_answer(gateway: 
         answer = await answer_to(gateway, good * many + b"rubbish\r\n\r\n")
         assert answer.count(b"HTTP/1.1 200 OK\r\n") == answer.count(b'"queued"') == many
         assert b" 400 " not in answer
+
+
+INNER = "GET /research/history/research.a HTTP/1.1\r\nHost: x\r\n\r\n"
+SMUGGLED = {
+    "both lengths": f"Content-Length: {len(INNER)}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{INNER}",
+    "both lengths, the other way": "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + INNER,
+    "two lengths": f"Content-Length: 0\r\nContent-Length: {len(INNER)}\r\n\r\n{INNER}",
+    "two lengths in one": f"Content-Length: 0, {len(INNER)}\r\n\r\n{INNER}",
+    "a signed length": f"Content-Length: +{len(INNER)}\r\n\r\n{INNER}",
+    "a negative length": f"Content-Length: -1\r\n\r\n{INNER}",
+    "a length in hexadecimal": f"Content-Length: 0x10\r\n\r\n{INNER}",
+    "an endless length": f"Content-Length: {'9' * 30}\r\n\r\n{INNER}",
+    "an unknown coding": f"Transfer-Encoding: xchunked\r\n\r\n{INNER}",
+    "chunked and more": f"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{INNER}",
+    "chunked twice": f"Transfer-Encoding: chunked\r\nTransfer-Encoding: cow\r\n\r\n0\r\n\r\n{INNER}",
+    "a space before the colon": f"Content-Length : {len(INNER)}\r\n\r\n{INNER}",
+    "a folded header": f"X: a\r\n Content-Length: {len(INNER)}\r\nContent-Length: 0\r\nX:\r\n\tb\r\n\r\n{INNER}",
+    "a lone line end": f"X: a\nContent-Length: {len(INNER)}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{INNER}",
+    "a NUL in a header": f"X: a\x00b\r\n\r\n{INNER}",
+    "a bad chunk": f"Transfer-Encoding: chunked\r\n\r\n-1\r\n{INNER}",
+    "a chunk beyond all": f"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{INNER}",
+}
+
+
+@pytest.mark.parametrize("rest", SMUGGLED.values(), ids=SMUGGLED)
+async def test_what_may_be_read_as_two_requests_is_not_answered_as_two(gateway: str, desk: Desk, rest: str) -> None:
+    await desk.submit("a")
+    address = urlsplit(gateway)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(
+        f"POST /research/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{rest}".encode("latin-1")
+    )
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 4"), answer[:200]
+    assert len(re.findall(rb"HTTP/1\.[01] [0-9]{3} ", answer)) == 1
+    assert b"queued" not in answer

@@ -15,6 +15,7 @@ from streams.connection import Store
 from streams.keys import session_key, ticket_key
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.keyrings import shown
+from tests.gateway.raw import RawClient
 from tests.support.builders import Desk
 
 CANARY = "canary-SECRET-0123456789abcdef"
@@ -117,6 +118,10 @@ async def test_without_a_store_nobody_is_turned_away_for_ever(frail: OwnStore, h
     answer = await http.get("/api/platforms", headers=held)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
+    for path in ("/readyz", "/api/platforms"):
+        told = (await http.get(path, headers=shown(CANARY))).text
+        assert "STORE_AWAY" in told
+        assert str(frail.port) not in told, "where the store is, is nobody's business"
     assert (await http.get("/api/session", headers=shown(CANARY))).status_code == 200, "a key is known without it"
 
 
@@ -131,6 +136,16 @@ async def test_a_wrong_setting_does_not_tell_the_key(valkey_url: str) -> None:
         assert process.returncode == 78, said
         assert b"TAILRACE_API_KEYS: entry 2" in said
         assert b"canary" not in said
+
+
+async def test_rubbish_fills_no_log(process: GatewayProcess) -> None:
+    async with RawClient(process.url) as raw:
+        for _ in range(20):
+            assert (await raw.ask("GET", "/healthz", "X : y")).status == 400
+            assert (await raw.ask("GET", "/healthz", "Connection: Upgrade", "Upgrade: h2c")).status == 200
+            assert (await raw.ask("GET", "/nothing")).status == 401
+    said = await asyncio.to_thread(process.stop)
+    assert len(said.splitlines()) < 10, said
 
 
 def test_the_names_of_what_is_kept_hold_hashes_only() -> None:

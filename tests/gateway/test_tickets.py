@@ -189,6 +189,8 @@ async def test_with_a_cookie_only_our_own_page_may_act(locked: httpx2.AsyncClien
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site", "Origin": f"http://{host}"},
         {"Sec-Fetch-Site": "none"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "https://app.example.org"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "https://app.example.org"},
     ):
         answer = await locked.post("/api/jobs/research.a/cancel", headers={**held, **foreign})
         assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN"), foreign

@@ -1,0 +1,85 @@
+"""What a validator says, as the name of the field it is about and a sentence for whoever filled it in."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+COUNTED = {"str": "character", "array": "item", "object": "field"}
+BOUNDS = {">=": "{} or more", "<=": "{} or less", ">": "above {}", "<": "below {}"}
+
+_PLACE = re.compile(r"(?P<text>.*) - at `(?:key` in `)?\$\.?(?P<path>.*)`", re.DOTALL)
+_OTHER_TYPE = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>[^`]+)`")
+_LENGTH = re.compile(r"Expected `(?P<kind>\w+)` of length (?P<bound><=|>=) (?P<count>\d+)")
+_BOUND = re.compile(r"Expected `(?:int|float)` (?P<bound><=|>=|<|>) (?P<limit>\S+)")
+_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+
+
+def field_of(error: msgspec.ValidationError, root: str, shape: Any = None) -> tuple[str, str]:
+    """The field a validation error is about, as a path from `root`, and what is wrong with it.
+
+    `shape` is the type that did not fit: a wrong word is told which others there are.
+    """
+    text, inner = str(error), ""
+    if found := _PLACE.fullmatch(text):
+        text, inner = found["text"], found["path"]
+    if named := _FIELD.fullmatch(text):
+        inner = f"{inner}.{named['name']}" if inner else named["name"]
+    return ".".join(filter(None, (root, inner))), _sentence(text, inner, shape)
+
+
+def sentence_of(error: msgspec.ValidationError, shape: Any = None) -> str:
+    """The same as one sentence, with the field in front where it is about one."""
+    return ": ".join(filter(None, field_of(error, "", shape)))
+
+
+def _sentence(text: str, inner: str, shape: Any) -> str:
+    if found := _FIELD.fullmatch(text):
+        return "is missing" if found["what"].startswith("missing") else "is not a field that is known here"
+    if found := _OTHER_TYPE.fullmatch(text):
+        return f"must be {_names(found['wanted'])}, not {_names(found['got'])}"
+    if found := _LENGTH.fullmatch(text):
+        return _length(found["kind"], found["bound"], int(found["count"]))
+    if found := _BOUND.fullmatch(text):
+        return f"must be {BOUNDS[found['bound']].format(found['limit'].removesuffix('.0'))}"
+    if text.startswith("Invalid enum value "):
+        words = _choices(inspect.type_info(shape), inner.split(".")) if shape else ()
+        return f"must be one of {', '.join(map(str, words))}" if words else "is not one of the words that it may be"
+    if text == "Number out of range":
+        return "is a number beyond all bounds"
+    return text.replace("`", "'")
+
+
+def _names(types: str) -> str:
+    return " or ".join(NAMES.get(name, name) for name in types.split(" | "))
+
+
+def _length(kind: str, bound: str, count: int) -> str:
+    if bound == ">=" and count == 1:
+        return "must not be empty"
+    unit = COUNTED.get(kind, "item") + ("" if count == 1 else "s")
+    return f"must have at least {count} {unit}" if bound == ">=" else f"may have at most {count} {unit}"
+
+
+def _choices(kind: inspect.Type, names: Sequence[str]) -> Sequence[Any]:
+    """The words that the field of this path may be."""
+    if isinstance(kind, inspect.UnionType):
+        return next((found for each in kind.types if (found := _choices(each, names))), ())
+    if isinstance(kind, inspect.Metadata):
+        return _choices(kind.type, names)
+    if isinstance(kind, inspect.StructType) and names:
+        return next((_choices(field.type, names[1:]) for field in kind.fields if field.encode_name == names[0]), ())
+    if isinstance(kind, inspect.LiteralType):
+        return kind.values
+    return tuple(member.value for member in kind.cls) if isinstance(kind, inspect.EnumType) else ()
