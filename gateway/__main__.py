@@ -3,11 +3,14 @@
 import argparse
 import asyncio
 import resource
+import socket
 import sys
 
 import structlog
+from msgspec.structs import replace
 
 from gateway.app import create_app
+from gateway.processes import Processes
 from gateway.server import Server, bind
 from gateway.settings import GatewaySettings
 from streams.connection import Store, check_fitness
@@ -18,22 +21,35 @@ from streams.logs import configure_logs
 log = structlog.get_logger()
 
 
-def run(settings: GatewaySettings) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code."""
+def run(settings: GatewaySettings, listener: socket.socket | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. With a listener, as one process of several."""
     if (lifeline := descriptor()) is not None:
         watch(lifeline)
     allow_many_clients()
     app = create_app(settings)
     try:
-        listener = bind(settings.host, settings.port)
+        listener = listener or bind(settings.host, settings.port)
     except OSError as error:
-        reason = error.strerror or str(error)
-        say(f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with PORT or --port")
-        return 1
-    asyncio.run(look_at_store(settings))
+        return cannot_listen(settings, error)
+    if settings.process == 0:
+        asyncio.run(look_at_store(settings))
+    if settings.process == 0 and settings.processes > 1:
+        asyncio.run(Processes(settings, listener).run())
+        log.info("gateway_ended")
+        return 0
+    try:
+        listener.listen()  # here it shows when somebody else took the same address at the same moment
+    except OSError as error:
+        return cannot_listen(settings, error)
     Server(app, settings).run(sockets=[listener])
     log.info("gateway_ended")
     return 0
+
+
+def cannot_listen(settings: GatewaySettings, error: OSError) -> int:
+    reason = error.strerror or str(error)
+    say(f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with PORT or --port")
+    return 1
 
 
 def allow_many_clients() -> None:
@@ -57,10 +73,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tailrace gateway", description="Serve HTTP in the foreground.")
     parser.add_argument("--host", help="a loopback address (default: HOST, else 127.0.0.1)")
     parser.add_argument("--port", type=int, help="0: any free one (default: PORT, else 3989)")
+    parser.add_argument("--processes", type=int, help="on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)")
+    parser.add_argument("--process", type=int, default=0, help=argparse.SUPPRESS)  # which of several this is
+    parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # the socket it was given
     options = parser.parse_args(argv)
     try:
         configure_logs()
-        return run(GatewaySettings.read(host=options.host, port=options.port))
+        settings = GatewaySettings.read(host=options.host, port=options.port, processes=options.processes)
+        if not options.process:
+            return run(settings)
+        return run(replace(settings, process=options.process), socket.socket(fileno=options.listener))
     except TailraceError as error:
         say(str(error))
         return 69 if isinstance(error, NoStore) else 78 if isinstance(error, BadConfiguration) else 1

@@ -1,50 +1,56 @@
 """One stream of many jobs: every event from `started` on, as it happens, of all platforms or of some.
 
-It tells what happens now. A client that was away, or that reads so slowly that it is cut off, is told `reset`: what it
-shows may have a gap, and the histories of its jobs tell the rest.
+It tells what happens now. A client that was away, or that reads so slowly that it is cut off, is told `reset` when it
+comes back: what it shows may have a gap, and the histories of its jobs tell the rest.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gateway.frames import HEADERS, PING, RESET, farewell, greeting
 from gateway.live import Live
-from gateway.sse import HEADERS, PING, RESET, RETRY
+from gateway.sse import Connection
 from streams.errors import WrongField
 from streams.keys import join_id, split_id
 from streams.messages import Hint, encode
 from streams.policies import Platforms
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
+SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
 MOST_JOBS = 1000  # that one client may name
 
+# A browser comes back with the last id it was given. The events have none, so the stream itself has one.
+OPENING = b"id: live\n"
 
-class Listener:
-    """One client: what it wants to hear, and what it has not been sent yet."""
 
-    def __init__(self, platforms: frozenset[str] | None, jobs: frozenset[str] | None) -> None:
+class Client:
+    """What one client wants to hear, and what it has not been sent yet."""
+
+    def __init__(self, platforms: frozenset[str], jobs: frozenset[str] | None) -> None:
         self._platforms = platforms
         self._jobs = jobs
-        self._unsent: list[bytes] = []
+        self._unsent: list[bytes] = []  # shared with all others
         self._size = 0
         self._told = False
+        self._connection: Connection | None = None
         self.news = asyncio.Event()
         self.over = False
 
-    def wants(self, platform: str) -> bool:
-        return self._platforms is None or platform in self._platforms
+    def connect(self, connection: Connection) -> None:
+        self._connection = connection
 
-    def hear(self, platform: str, hints: Sequence[Hint]) -> None:
-        for hint in hints:
-            job_id = join_id(platform, hint.key)
-            if self._jobs is None or job_id in self._jobs:
-                # Too large to travel in the feed: where it can be read.
-                event = hint.event or encode({"jobId": job_id, "seq": hint.seq, "status": "large"})
-                self._add(b"data: %b\n\n" % event)
+    def wants(self, platform: str) -> bool:
+        return platform in self._platforms
+
+    def hear(self, job_id: str, frame: bytes) -> None:
+        if self._jobs is None or job_id in self._jobs:
+            self._add(frame)
 
     def doubt(self) -> None:
         """The feed may have been cut; who has heard nothing yet has missed nothing."""
@@ -52,16 +58,87 @@ class Listener:
             self._add(RESET)
 
     def _add(self, frame: bytes) -> None:
+        if self.over:
+            return
         self._told = True
         self._unsent.append(frame)
         self._size += len(frame)
-        self.over = self.over or self._size > MOST_BYTES
+        if self._size > MOST_BYTES:
+            self._cut()
         self.news.set()
 
     def take(self) -> bytes:
-        frames, self._unsent, self._size = b"".join(self._unsent), [], 0
+        """What to send next, as far as it fits into one send."""
         self.news.clear()
+        if self._size <= SEND_BYTES:
+            frames, self._unsent, self._size = b"".join(self._unsent), [], 0
+            return frames
+        size, stop = len(self._unsent[0]), 1
+        while stop < len(self._unsent) and size + len(self._unsent[stop]) <= SEND_BYTES:
+            size += len(self._unsent[stop])
+            stop += 1
+        frames = b"".join(self._unsent[:stop])
+        del self._unsent[:stop]
+        self._size -= size
         return frames
+
+    def close(self) -> None:
+        """Have its own task say farewell, unless that waits for a client that does not read."""
+        if self._connection and self._connection.flow.write_paused:
+            self._cut()
+        self.news.set()
+
+    def leave(self) -> None:
+        self.over = True
+        self.news.set()
+
+    def _cut(self) -> None:
+        """Drop the connection and all that is unsent."""
+        self.over = True
+        self._unsent, self._size = [], 0
+        if self._connection:
+            self._connection.transport.abort()
+
+
+class Audience:
+    """All clients of such streams. An event is written down once, and shared by whoever wants to hear it."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._clients: set[Client] = set()
+
+    @contextmanager
+    def holding(self, client: Client) -> Iterator[None]:
+        """Tell a client of what happens for as long as this lasts."""
+        self._clients.add(client)
+        self._live.tell(self)
+        try:
+            yield
+        finally:
+            self._clients.discard(client)
+            if not self._clients:
+                self._live.leave(self)
+
+    def wants(self, platform: str) -> bool:
+        return any(client.wants(platform) for client in self._clients)
+
+    def hear(self, platform: str, hints: Sequence[Hint]) -> None:
+        clients = [client for client in self._clients if client.wants(platform)]
+        for hint in hints:
+            job_id = join_id(platform, hint.key)
+            # Too large to travel in the feed: where it can be read.
+            event = hint.event or encode({"jobId": job_id, "seq": hint.seq, "status": "large"})
+            frame = b"data: %b\n\n" % event
+            for client in clients:
+                client.hear(job_id, frame)
+
+    def doubt(self) -> None:
+        for client in self._clients:
+            client.doubt()
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
 
 
 class Everything:
@@ -69,6 +146,7 @@ class Everything:
 
     def __init__(self, live: Live, platforms: Platforms, ping_seconds: float) -> None:
         self._live = live
+        self._audience = Audience(live)
         self._platforms = platforms
         self._ping_seconds = ping_seconds
 
@@ -83,26 +161,28 @@ class Everything:
                 platforms |= {self._platforms.known(split_id(job_id)[0])} if not query.get("platform") else set()
             except WrongField as error:
                 raise WrongField("jobs", error.reason) from None
-        listener = Listener(platforms or frozenset(self._platforms), frozenset(jobs) or None)
+        client = Client(platforms or frozenset(self._platforms), frozenset(jobs) or None)
         last_id = request.headers.get("last-event-id") or query.get("lastEventId")
-        return Telling(self._live, listener, self._ping_seconds, missed=bool(last_id))
+        return Telling(self._live, self._audience, client, self._ping_seconds, missed=bool(last_id))
 
 
 class Telling(Response):
     """The answer to one client."""
 
-    def __init__(self, live: Live, listener: Listener, ping_seconds: float, *, missed: bool) -> None:
+    def __init__(self, live: Live, audience: Audience, client: Client, ping_seconds: float, *, missed: bool) -> None:
         super().__init__(status_code=200, headers=HEADERS)
         del self.headers["content-length"]
         self._live = live
-        self._listener = listener
+        self._audience = audience
+        self._client = client
         self._ping_seconds = ping_seconds
         self._missed = missed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._client.connect(scope["state"]["connection"])
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
-            with self._live.told(self._listener):
+            with self._audience.holding(self._client):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._wait_for_departure, receive)
                     await self._tell(send)
@@ -110,18 +190,22 @@ class Telling(Response):
         await send({"type": "http.response.body", "body": b""})
 
     async def _tell(self, send: Send) -> None:
-        body = RETRY + (RESET if self._missed else b"")
-        while not self._listener.over and not self._live.closing:
+        client = self._client
+        body = OPENING + greeting() + (RESET if self._missed else b"")
+        while not client.over and not self._live.closing:
             await send({"type": "http.response.body", "body": body, "more_body": True})
-            with anyio.move_on_after(self._ping_seconds):
-                await self._listener.news.wait()
-            body = self._listener.take() or PING
+            body = client.take()
+            if not body and not client.over and not self._live.closing:
+                with anyio.move_on_after(self._ping_seconds):
+                    await client.news.wait()
+                body = client.take() or PING
+        if not client.over:
+            await send({"type": "http.response.body", "body": farewell(), "more_body": True})
 
     async def _wait_for_departure(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._listener.over = True
-        self._listener.news.set()
+        self._client.leave()
 
 
 def listed(text: str | None) -> list[str]:

@@ -1,8 +1,8 @@
 """Live: the channels of all watched jobs, and the one task that brings those that fell behind up to their logs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Container, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import structlog
@@ -16,6 +16,7 @@ from streams.reading import read_jobs
 
 BATCH = 200  # logs read in one trip
 LONGEST_PAUSE_SECONDS = 2.0  # between tries while the store is away
+CLOSING = "this gateway ends"
 
 AWAY = (NoStore, BadConfiguration)  # the latter: it began to refuse our credentials
 
@@ -25,11 +26,10 @@ log = structlog.get_logger()
 class Listener(Protocol):
     """Somebody who wants to hear of every job of some platforms."""
 
-    news: asyncio.Event
-
     def wants(self, platform: str) -> bool: ...
     def hear(self, platform: str, hints: Sequence[Hint]) -> None: ...
     def doubt(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Live:
@@ -42,6 +42,7 @@ class Live:
         self._channels: dict[tuple[str, str], Channel] = {}
         self._listeners: set[Listener] = set()
         self._behind: dict[Channel, list[asyncio.Future[None]]] = {}  # and who waits for it to catch up
+        self._waiting: set[asyncio.Future[None]] = set()  # for any channel to catch up
         self._work = asyncio.Event()
 
     @property
@@ -49,22 +50,25 @@ class Live:
         """How many jobs are watched."""
         return len(self._channels)
 
+    def count_of(self, platforms: Container[str]) -> int:
+        """How many jobs of these platforms are watched."""
+        return sum(platform in platforms for platform, _ in self._channels)
+
     def watches(self, platform: str) -> Callable[[str], bool]:
         """Whether somebody watches a job of a platform, by its key."""
         if any(listener.wants(platform) for listener in self._listeners):
             return lambda _: True
         return lambda key: (platform, key) in self._channels
 
-    @contextmanager
-    def told(self, listener: Listener) -> Iterator[None]:
-        """Tell somebody of every event for as long as this lasts."""
+    def tell(self, listener: Listener) -> None:
+        """Tell somebody of every event from now on."""
         self._listeners.add(listener)
         self.watched.set()
-        try:
-            yield
-        finally:
-            self._listeners.discard(listener)
-            self._rest()
+
+    def leave(self, listener: Listener) -> None:
+        """Tell it no more."""
+        self._listeners.discard(listener)
+        self._rest()
 
     def _rest(self) -> None:
         """Without anybody to tell, the feed need not be read."""
@@ -89,8 +93,12 @@ class Live:
                 self._rest()
 
     async def catch_up(self, channel: Channel) -> None:
-        """Return after a read of the log that began now or later."""
+        """Return after a read of the log that began now or later. Raises one of `AWAY`, also when we close."""
+        if self.closing:
+            raise NoStore(CLOSING)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(done)
+        done.add_done_callback(self._waiting.discard)
         self._behind.setdefault(channel, []).append(done)
         self._work.set()
         await done
@@ -126,8 +134,9 @@ class Live:
     def close(self) -> None:
         """End every stream; the clients come back by themselves, to whoever serves then."""
         self.closing = True
+        settle(list(self._waiting), NoStore(CLOSING))  # a store that hangs must not hold us up
         for listener in self._listeners:
-            listener.news.set()
+            listener.close()
         for channel in self._channels.values():
             channel.wake()
 

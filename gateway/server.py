@@ -14,16 +14,22 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.limits import RETRY_SECONDS, Caps, Patience
-from gateway.origins import Strangers
+from gateway.origins import Strangers, is_host
 from gateway.replies import problem
 from gateway.settings import GatewaySettings
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
 FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in chunks of one byte has six of them
 NOT_HTTP = f"this is not an HTTP/1.1 request with one Host and at most {HEAD_BYTES} bytes of headers"
+UNSENT_BYTES = 128 * 1024  # that the kernel takes for a client and cannot send yet; without a limit it takes megabytes
 TOO_SLOW = "the request did not arrive in time"
 
-SECURITY_HEADERS = ((b"X-Content-Type-Options", b"nosniff"), (b"Referrer-Policy", b"no-referrer"))  # of every answer
+SECURITY_HEADERS = (  # of every answer
+    (b"X-Content-Type-Options", b"nosniff"),
+    (b"Referrer-Policy", b"no-referrer"),
+    (b"X-Frame-Options", b"DENY"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),  # for those that are not asked for by CORS
+)
 
 CROWDED = problem(
     429,
@@ -88,6 +94,8 @@ class Connection(HttpToolsProtocol):
                 hosts, host = hosts + 1, value
         if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):
             raise ValueError("not exactly one host")
+        if not is_host(host):
+            raise ValueError("no host at all")
         if self._head_bytes > HEAD_BYTES:  # at most as much; usually a body is part of it
             fields = sum(len(name) + len(value) for name, value in self.headers)
             if fields + len(self.url) > HEAD_BYTES:
@@ -153,6 +161,7 @@ class Server(uvicorn.Server):
                 loop="uvloop",
                 lifespan="on",
                 log_config=None,
+                log_level="error",  # it has a line for each request that is rubbish, and a stranger may send many
                 access_log=False,  # it would log query strings
                 server_header=False,
                 proxy_headers=False,
@@ -186,11 +195,24 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening address of our own. Raises OSError when it is taken."""
+    """An address of our own, where nobody listens yet. Raises OSError when it is taken."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
+    return bound(socket.socket(family, kind, protocol), address)
+
+
+def bind_beside(holder: socket.socket) -> socket.socket:
+    """Another socket at the same address: the kernel shares out new connections among those that listen there."""
+    listener = socket.socket(holder.family, holder.type, holder.proto)
+    for each in (holder, listener):
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return bound(listener, holder.getsockname())
+
+
+def bound(listener: socket.socket, address: Any) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         listener.bind(address)
     except OSError:
         listener.close()

@@ -1,5 +1,6 @@
 """The gateway's settings: where it listens, on top of which store and platforms."""
 
+import sys
 from ipaddress import ip_address
 from typing import Self
 
@@ -11,15 +12,20 @@ from gateway.origins import read_origins
 from streams.errors import BadConfiguration
 from streams.settings import Environment, StreamsSettings
 
+PROCESSES = "TAILRACE_GATEWAY_PROCESSES"
+MOST_PROCESSES = 64
+
 
 class GatewaySettings(Struct, frozen=True):
-    """One gateway process."""
+    """One gateway."""
 
     streams: StreamsSettings
     host: str = "127.0.0.1"  # HOST; without keys loopback, because whoever reaches the gateway may use it
     port: int = 3989  # PORT; 0: any free one
+    processes: int = 1  # TAILRACE_GATEWAY_PROCESSES; on this one port, each with its own clients and limits
+    process: int = 0  # which of several this is, from 1 on; 0: the only one, or their parent
     ping_seconds: float = 15.0  # a comment on quiet streams, well under the idle limits of proxies
-    grace_seconds: float = 3.0  # how long open requests may take to finish after SIGTERM
+    grace_seconds: float = 8.0  # for open requests after SIGTERM; longer than a store that hangs keeps them waiting
     keys: Keys = NO_KEYS  # TAILRACE_API_KEYS; whoever brings none of them is refused
     origins: frozenset[str] = frozenset()  # TAILRACE_CORS_ORIGINS; other sites whose pages may read our answers
     caps: Caps = Caps()
@@ -32,9 +38,22 @@ class GatewaySettings(Struct, frozen=True):
             )
         if not 0 <= self.port <= 65535:
             raise BadConfiguration(f"PORT is {self.port}; it must be a whole number from 0 to 65535")
+        if not 1 <= self.processes <= MOST_PROCESSES:
+            raise BadConfiguration(
+                f"{PROCESSES} is {self.processes}; it must be a whole number from 1 to {MOST_PROCESSES}"
+            )
+        if self.processes > 1 and sys.platform != "linux":  # others do not share out what comes to one port
+            raise BadConfiguration(f"{PROCESSES} is {self.processes}; more than one needs Linux")
 
     @classmethod
-    def read(cls, environment: Environment | None = None, *, host: str | None = None, port: int | None = None) -> Self:
+    def read(
+        cls,
+        environment: Environment | None = None,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        processes: int | None = None,
+    ) -> Self:
         """From the environment; what is given here goes before it."""
         env = environment or Environment()
         streams = StreamsSettings.read(env)
@@ -42,6 +61,7 @@ class GatewaySettings(Struct, frozen=True):
             streams=streams,
             host=host or env.text("HOST") or "127.0.0.1",
             port=env.whole("PORT", 3989, most=65535) if port is None else port,
+            processes=env.whole(PROCESSES, 1, least=1, most=MOST_PROCESSES) if processes is None else processes,
             keys=Keys.read(env.secret(SETTING) or "", streams.platforms),
             origins=read_origins(env.words("TAILRACE_CORS_ORIGINS")),
             caps=Caps.read(env),

@@ -6,6 +6,7 @@ client's own task only waits: for the end, and for a client that reads slowly.
 """
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import anyio
@@ -14,25 +15,17 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.channel import Channel
+from gateway.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
 from gateway.jobs import Jobs
 from gateway.live import AWAY, Live
 from streams.keys import PlatformKeys
 
-HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # a proxy that gathers before it sends would hold back the newest event
-}
-
-RETRY = b"retry: 1000\n\n"
-RESET = b"event: reset\ndata: {}\n\n"
-END = b"event: end\ndata: {}\n\n"
-PING = b": ping\n\n"
-STORE_AWAY = b": the store does not answer; come back\nretry: 3000\n\n"
+SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
 
 
 class Transport(Protocol):
     def write(self, data: bytes) -> None: ...
+    def writelines(self, parts: Iterable[bytes]) -> None: ...
     def is_closing(self) -> bool: ...
     def abort(self) -> None: ...
 
@@ -83,9 +76,8 @@ class Stream(Response):
             async with self._live.watch(*self._job, subscriber) as channel:
                 await self._answer(channel, subscriber, scope, receive, send)
         except AWAY:
-            # Not 503: on that a browser's EventSource gives up for ever.
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": STORE_AWAY})
+            await send({"type": "http.response.body", "body": farewell() if self._live.closing else store_away()})
 
     async def _answer(
         self, channel: Channel, subscriber: "Subscriber", scope: Scope, receive: Receive, send: Send
@@ -122,7 +114,7 @@ class Subscriber:
         self._transport = connection.transport
         self._flow = connection.flow
         self._task_needed = asyncio.Event()
-        self._before = RETRY
+        self._before = greeting()
         self._started = False
         self._over = False
         self._ping_due = False
@@ -147,17 +139,24 @@ class Subscriber:
             self._send()
 
     def _send(self) -> None:
-        body = b"-"
-        while body and not self._over:
+        parts: Sequence[bytes] = (b"-",)
+        while parts and not self._over:
             if self._flow.write_paused:
                 self._slow = True
                 break
-            body, self._over = self._next()
-            if body:
-                self._transport.write(b"%x\r\n%b\r\n" % (len(body), body))  # a chunk, as uvicorn's head announced
-                self._sent += 1
+            parts, self._over = self._next()
+            for part in parts:
+                self._write(part)
+            self._sent += len(parts)
         if self._over or self._slow:
             self._task_needed.set()
+
+    def _write(self, part: bytes) -> None:
+        """Send a chunk, as uvicorn's head announced."""
+        if len(part) < SHARED_BYTES:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(part), part))
+        else:
+            self._transport.writelines((b"%x\r\n" % len(part), part, b"\r\n"))
 
     async def run(self, ping_seconds: float) -> None:
         """Return when the job has ended, the client has left, or we close."""
@@ -185,22 +184,26 @@ class Subscriber:
         self.wake()
         self._timer = loop.call_later(seconds, self._pulse, loop, seconds)
 
-    def _next(self) -> tuple[bytes, bool]:
-        """What to send now, and whether it is the last."""
+    def _next(self) -> tuple[Sequence[bytes], bool]:
+        """What to send now, and whether it is the last. Events come apart from the rest, because they are shared."""
+        if self._departed or self._transport.is_closing():
+            return (), True
+        if self._live.closing:
+            return (farewell(),), True
         before, self._before = self._before, b""
-        if self._departed or self._live.closing or self._transport.is_closing():
-            return b"", True
         if self._generation != self._channel.generation:
             self._generation = self._channel.generation
             self._cursor = 0
             before += RESET
         self._cursor, events = self._channel.after(self._cursor)
-        if self._cursor == len(self._channel.frames) and (self._channel.fold.ended or self._channel.gone):
-            return before + events + (END if self._channel.fold.ended else b""), True
-        if not events and self._ping_due:
+        over = self._cursor == len(self._channel.frames) and (self._channel.fold.ended or self._channel.gone)
+        if not over and not events and self._ping_due:
             before += PING
         self._ping_due = False
-        return before + events if before else events, False
+        after = END if over and self._channel.fold.ended else b""
+        if before or after:
+            return tuple(part for part in (before, events, after) if part), over
+        return ((events,) if events else ()), over
 
     async def wait_for_departure(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

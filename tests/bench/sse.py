@@ -1,7 +1,10 @@
-"""How fast one gateway process tells many live clients: `python tests/bench/sse.py`, beside one read per client.
+"""How many live clients one gateway process bears: `python tests/bench/sse.py`, beside one read per client.
 
-calm: 50 jobs with 100 clients each, 2 events a second and job.  hot: one job, 1,000 clients, as fast as it goes.
-Gateway, listeners and store share this machine; figures are for comparing, and nothing asserts them.
+viewers: 5,000 clients of 50 jobs, and 200 events a second to all of them together.
+clients: the same events to more and more clients, until one in a hundred comes later than a second.
+events: more and more events to 1,000 clients of 50 jobs, until the same.
+hot: one job with 1,000 clients, told as fast as it goes (not unless asked for).
+Gateway, clients and store share this machine; figures are for comparing, and nothing asserts them.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -26,62 +30,92 @@ from ops.store import OwnStore, free_port  # noqa: E402
 from streams.connection import Store  # noqa: E402
 from streams.events import event_body, expand  # noqa: E402
 from streams.messages import Claim  # noqa: E402
+from tests.bench.sse_table import EVENTS_PER_SECOND, JOBS, STEADY_CLIENTS, Result, Round, lines  # noqa: E402
 from tests.gateway.gateways import GatewayProcess, wait_for_answer  # noqa: E402
 from tests.support.builders import Desk  # noqa: E402
 
-BATCH = 25  # events of the hot job in one call
-TEXT = "x" * 60
+CONNECT_SECONDS = 60  # for any number of clients
+SETTLE_SECONDS = 3  # for what is under way when no more is told
+STEP_SECONDS = 2.5  # of each round of `clients` and `events`
+CLIENTS = (500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 11_000, 14_500)  # as many as one process may have files
+EVENTS = (200, 400, 600, 800, 1200, 1600, 2400, 3200, 4800, 6400, 9600, 12_800)  # a second
+HOT_BATCH = 25
+OURS, THEIRS = "shared feed", "one read per client"
 
 Tell = Callable[[int, int], Awaitable[None]]  # tell the clients of job n of some events more
 
 
-class Heard(msgspec.Struct):
-    deliveries: int
-    seconds: float
-    p50_ms: float
-    p99_ms: float
-    most_ms: float
-    cpu: float = 0.0  # of the gateway, in seconds
+class Audience:
+    """The clients of one gateway, and what they say."""
+
+    def __init__(self, process: asyncio.subprocess.Process, gateway: int) -> None:
+        self._process = process
+        self._gateway = psutil.Process(gateway)
+        self._memory = self._gateway.memory_info().rss
+        self._cpu = 0.0
+        self.clients = 0
+        self.connect_seconds = 0.0
+
+    async def _ask(self, line: str) -> dict[str, Any]:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{line}\n".encode())
+        answer: dict[str, Any] = msgspec.json.decode(await self._process.stdout.readline())
+        return answer
+
+    async def grow(self, clients: int) -> None:
+        answer = await self._ask(f"more {clients - self.clients} {CONNECT_SECONDS}")
+        self.clients = answer["connected"]
+        self.connect_seconds += answer["seconds"]
+
+    @property
+    def memory_per_client(self) -> float:
+        return (self._gateway.memory_info().rss - self._memory) / 1024 / max(1, self.clients)
+
+    async def hear(self, events: Awaitable[int], jobs: int) -> Round:
+        """What reaches the clients of some events that are told now."""
+        await self._ask("count")
+        before = sum(self._gateway.cpu_times()[:2])
+        expected = await events * self.clients // jobs
+        answer = await self._ask(f"stop {expected} {SETTLE_SECONDS}")
+        cpu = sum(self._gateway.cpu_times()[:2]) - before
+        deliveries, seconds = answer["deliveries"], answer["seconds"]
+        cpu_us = cpu * 1e6 / max(1, deliveries)
+        return Round(self.clients, deliveries, expected, seconds, answer["p50_ms"], answer["p99_ms"], cpu_us)
 
 
 @asynccontextmanager
-async def audience(port: int, paths: list[str], clients: int, gateway: int) -> AsyncIterator[list[Heard]]:
-    """Everybody listens while this is open; afterwards the list holds what they heard."""
-    command = [sys.executable, str(HERE / "listeners.py"), str(port), ",".join(paths), str(clients)]
+async def audience(port: int, paths: list[str], gateway: int) -> AsyncIterator[Audience]:
+    command = [sys.executable, str(HERE / "listeners.py"), str(port), ",".join(paths)]
     process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin
-    assert process.stdout
     try:
-        assert await process.stdout.readline() == b"ready\n"
-        heard: list[Heard] = []
-        before = sum(psutil.Process(gateway).cpu_times()[:2])
-        yield heard
-        process.stdin.write(b"stop\n")
-        heard.append(msgspec.json.decode(await process.stdout.readline(), type=Heard))
-        heard[0].cpu = sum(psutil.Process(gateway).cpu_times()[:2]) - before
+        yield Audience(process, gateway)
     finally:
-        if process.returncode is None:
-            process.terminate()
+        process.kill()
         await process.wait()
 
 
-async def calm(tell: Tell, jobs: int, seconds: float) -> None:
-    """Each job twice a second, evenly spread."""
+# What is told
+
+
+async def steadily(tell: Tell, seconds: float, rate: int = EVENTS_PER_SECOND) -> int:
+    """So many events a second, to the jobs in turn, 200 times a second; how many it were."""
     begin, number = time.monotonic(), 0
-    while (now := time.monotonic() - begin) < seconds:
-        await asyncio.sleep(max(0.0, number / (2 * jobs) - now))
-        await tell(number % jobs, 1)
+    while number < seconds * EVENTS_PER_SECOND:
+        await asyncio.sleep(max(0.0, begin + number / EVENTS_PER_SECOND - time.monotonic()))
+        await tell(number % JOBS, rate // EVENTS_PER_SECOND)
         number += 1
+    return number * (rate // EVENTS_PER_SECOND)
 
 
-async def hot(tell: Tell, events: int) -> None:
-    for _ in range(0, events, BATCH):
-        await tell(0, BATCH)
+async def fast(tell: Tell, events: int) -> int:
+    for _ in range(0, events, HOT_BATCH):
+        await tell(0, HOT_BATCH)
+    return events
 
 
 async def ours(store: Store, jobs: int) -> tuple[list[str], Tell]:
     desk = Desk(store, "research")
-    await store.command("FLUSHALL")
     keys = [f"k{number}" for number in range(jobs)]
     await desk.submit(*keys)
     held: list[Claim] = []
@@ -99,7 +133,6 @@ async def ours(store: Store, jobs: int) -> tuple[list[str], Tell]:
 
 
 async def theirs(store: Store, jobs: int) -> tuple[list[str], Tell]:
-    await store.command("FLUSHALL")
     told = 0
 
     async def tell(job: int, count: int) -> None:
@@ -117,6 +150,9 @@ async def theirs(store: Store, jobs: int) -> tuple[list[str], Tell]:
     return [f"/s{job}" for job in range(jobs)], tell
 
 
+# The gateways
+
+
 @contextmanager
 def naive_gateway(url: str) -> Iterator[tuple[int, int]]:
     port = free_port(0)
@@ -131,36 +167,79 @@ def naive_gateway(url: str) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def our_gateway(url: str) -> Iterator[tuple[int, int]]:
-    with GatewayProcess(url, {"LOG_LEVEL": "error"}) as gateway:
+    with GatewayProcess(url, {"LOG_LEVEL": "error", "TAILRACE_MAX_CONNECTIONS": str(2 * CLIENTS[-1])}) as gateway:
         yield gateway.port, gateway.process.pid
 
 
-async def measure(options: argparse.Namespace) -> None:
+GATEWAYS: dict[str, tuple[Any, Any]] = {OURS: (our_gateway, ours), THEIRS: (naive_gateway, theirs)}
+
+
+# The stories
+
+
+async def viewers(crowd: Audience, tell: Tell, options: argparse.Namespace) -> list[Round]:
+    await crowd.grow(options.clients)
+    return [await crowd.hear(steadily(tell, options.seconds), JOBS)]
+
+
+async def clients(crowd: Audience, tell: Tell, _: argparse.Namespace) -> list[Round]:
+    rounds: list[Round] = []
+    for number in CLIENTS:
+        await crowd.grow(number)
+        rounds.append(await step(crowd, tell, EVENTS_PER_SECOND))
+        if not rounds[-1].in_time:
+            break
+    return rounds
+
+
+async def events(crowd: Audience, tell: Tell, _: argparse.Namespace) -> list[Round]:
+    await crowd.grow(STEADY_CLIENTS)
+    rounds: list[Round] = []
+    for rate in EVENTS:
+        rounds.append(await step(crowd, tell, rate))
+        if not rounds[-1].in_time:
+            break
+    return rounds
+
+
+async def step(crowd: Audience, tell: Tell, rate: int) -> Round:
+    """One step up. When it is late it is tried once more: this machine may have had something else to do."""
+    for _ in range(2):
+        heard = await crowd.hear(steadily(tell, STEP_SECONDS, rate), JOBS)
+        heard.events_per_second = rate
+        if heard.in_time:
+            break
+    return heard
+
+
+async def hot(crowd: Audience, tell: Tell, options: argparse.Namespace) -> list[Round]:
+    await crowd.grow(STEADY_CLIENTS)
+    return [await crowd.hear(fast(tell, options.events), 1)]
+
+
+STORIES = {"viewers": viewers, "clients": clients, "events": events, "hot": hot}
+
+
+async def measure(options: argparse.Namespace) -> list[Result]:
     raise_file_limit()
-    kinds = {"shared feed": (our_gateway, ours), "one read per client": (naive_gateway, theirs)}
-    if options.ours:
-        kinds.pop("one read per client")
-    with tempfile.TemporaryDirectory() as folder, OwnStore(Path(folder)) as own:
-        for name, (gateway, prepare) in kinds.items():
-            for story in options.stories.split(","):
-                jobs, clients = (50, options.clients) if story == "calm" else (1, 1000)
+    results = []
+    extra = ("--maxclients", str(CLIENTS[-1] + 100))
+    with tempfile.TemporaryDirectory() as folder, OwnStore(Path(folder), extra_args=extra) as own:
+        for story in options.stories.split(","):
+            for name in [OURS] if options.ours else GATEWAYS:
+                gateway, prepare = GATEWAYS[name]
                 async with Store(own.url) as store:
+                    await store.command("FLUSHALL")
                     with gateway(own.url) as (port, pid):
-                        paths, tell = await prepare(store, jobs)
-                        async with audience(port, paths, clients, pid) as heard:
-                            work = calm(tell, jobs, options.seconds) if story == "calm" else hot(tell, options.events)
-                            await work
-                show(name, story, clients, heard[0])
-
-
-def show(name: str, story: str, clients: int, heard: Heard) -> None:
-    rate = heard.deliveries / heard.seconds
-    sys.stdout.write(
-        f"{name:20} {story:5} {clients:5} clients {heard.deliveries:9,} deliveries {rate:9,.0f}/s"
-        f"  delay p50 {heard.p50_ms:.1f} p99 {heard.p99_ms:.1f} most {heard.most_ms:.1f} ms"
-        f"  gateway {heard.cpu * 1e6 / max(1, heard.deliveries):.1f} µs each\n"
-    )
-    sys.stdout.flush()
+                        paths, tell = await prepare(store, 1 if story == "hot" else JOBS)
+                        async with audience(port, paths, pid) as crowd:
+                            sys.stderr.write(f"{story}: {name} …\n")
+                            rounds = await STORIES[story](crowd, tell, options)
+                            links = len((await store.command("CLIENT", "LIST")).splitlines()) - 1
+                            results.append(
+                                Result(story, name, crowd.connect_seconds, crowd.memory_per_client, links, rounds)
+                            )
+    return results
 
 
 def raise_file_limit() -> None:
@@ -169,13 +248,21 @@ def raise_file_limit() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=5000, help="of the calm jobs together")
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long calm jobs are told of")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=5000, help="of `viewers`")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long `viewers` are told of events")
     parser.add_argument("--events", type=int, default=2000, help="of the hot job")
-    parser.add_argument("--stories", default="calm,hot")
+    parser.add_argument("--stories", default="viewers,clients,events", help=f"of {', '.join(STORIES)}")
     parser.add_argument("--ours", action="store_true", help="leave out the gateway with one read per client")
-    uvloop.run(measure(parser.parse_args()))
+    parser.add_argument("--json", action="store_true", help="for machines")
+    options = parser.parse_args()
+    if unknown := set(options.stories.split(",")) - STORIES.keys():
+        parser.error(f"no such story: {', '.join(sorted(unknown))}")
+    results = uvloop.run(measure(options))
+    if options.json:
+        sys.stdout.write(msgspec.json.encode(results).decode() + "\n")
+    else:
+        sys.stdout.write("\n".join(lines(results, options.clients, options.seconds, options.events)) + "\n")
 
 
 if __name__ == "__main__":

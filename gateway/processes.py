@@ -1,0 +1,103 @@
+"""Several gateway processes on one port: a parent that serves nobody, and keeps the others alive.
+
+Each has a socket of its own at the same address, and the kernel shares out new connections among them evenly. With one
+socket for all of them, whoever wakes first takes most, and a stream stays where it began. A process that has died
+listens no more, so the others get what comes until there is a new one.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import anyio
+import structlog
+
+from gateway.server import bind_beside
+from gateway.settings import GatewaySettings
+from streams import lifeline
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
+SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again
+SETTLE_SECONDS = 2.0  # beyond the grace, to close and say goodbye
+
+log = structlog.get_logger()
+
+
+class Processes:
+    """All processes of one gateway, from the first start to the last end."""
+
+    def __init__(self, settings: GatewaySettings, holder: socket.socket) -> None:
+        self._settings = settings
+        self._holder = holder  # keeps the port while nobody listens
+        self._read_end, self._write_end = os.pipe()  # nobody writes: it closes when this process ends
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  # by their number
+        self._told = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep all of them alive until SIGTERM or SIGINT, then let them drain. A second signal: end quickly."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self._tell)
+        keeping = [asyncio.create_task(self._keep(number + 1)) for number in range(self._settings.processes)]
+        try:
+            await self._told.wait()
+            await asyncio.wait(keeping, timeout=self._settings.grace_seconds + SETTLE_SECONDS)
+        finally:
+            for child in self._children.values():
+                child.kill()
+                child.wait()
+
+    def _tell(self) -> None:
+        self._told.set()
+        for child in self._children.values():
+            with suppress(ProcessLookupError):
+                child.terminate()
+
+    async def _keep(self, number: int) -> None:
+        pause = FIRST_PAUSE
+        while not self._told.is_set():
+            begun = time.monotonic()
+            try:
+                child = self._children[number] = self._start(number)
+                how: int | str = await ended(child)
+            except OSError as error:  # no room for another process, perhaps: the others go on
+                how = str(error)
+            if self._told.is_set():
+                return
+            if time.monotonic() - begun > SETTLED_SECONDS:
+                pause = FIRST_PAUSE
+            log.warning("gateway_process_ended", process=number, code=how, pause_seconds=pause)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        """Its own process group keeps Ctrl-C in the terminal from it: we tell it when to end."""
+        host, port, *_ = self._holder.getsockname()
+        with bind_beside(self._holder) as listener:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "gateway", "--host", host, "--port", str(port)),
+                    *("--processes", str(self._settings.processes)),
+                    *("--process", str(number), "--listener", str(listener.fileno())),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[listener.fileno(), self._read_end],
+                process_group=0,
+                env={**os.environ, lifeline.VARIABLE: str(self._read_end)},
+            )
+
+
+async def ended(child: subprocess.Popen[bytes]) -> int:
+    """Its exit code, once it has one."""
+    watched = os.pidfd_open(child.pid)
+    try:
+        await anyio.wait_readable(watched)
+    finally:
+        os.close(watched)
+    return child.wait()
