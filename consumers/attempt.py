@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from consumers.failures import said_by
 from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
@@ -19,6 +20,7 @@ Args = TypeVar("Args")
 
 LARGEST_EVENT = 1024 * 1024  # data over 1 MB does not go into the store
 LONGEST_STEP = 64
+LARGEST_NUMBER = 2**53 - 1  # that a browser takes exactly
 
 LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
 
@@ -45,6 +47,7 @@ class Attempt(Generic[Args]):
         "fence",
         "job",
         "number",
+        "refused",
         "worker",
     )
 
@@ -55,6 +58,7 @@ class Attempt(Generic[Args]):
         self.fence = claim.nonce
         self.args = args
         self.worker = worker
+        self.refused = 0  # writes that came after the job was taken over
         self._keys = keys
         self._ask = ask
         self._reports = 0
@@ -70,16 +74,20 @@ class Attempt(Generic[Args]):
     async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
         """Show a step to whoever watches. A second report of the same step by this attempt is not shown.
 
-        Raises `Lost` when this attempt no longer owns its job, `Cancelled` when somebody asked the job to stop. Waits
-        while the store is away.
+        `step` is a number from 0, up to `of` where that is said, or a name. What cannot be shown is a `TypeError` or a
+        `ValueError` that names the argument, and nothing is sent. Raises `Lost` when this attempt no longer owns its
+        job, `Cancelled` when somebody asked the job to stop. Waits while the store is away.
         """
-        check_step(step)
+        check_report(step, of, message)
         if self._shown is None:
             self._shown = set()
         elif step in self._shown:
             return
         more = {name: value for name, value in (("of", of), ("message", message), ("data", data)) if value is not None}
-        event = event_body(self.number, Status.PROGRESS, self.worker, step, **more)
+        try:
+            event = event_body(self.number, Status.PROGRESS, self.worker, step, **more)
+        except Exception as error:  # encoding runs code of the data's own types
+            raise unwritable("data", error) from error
         if len(event) > LARGEST_EVENT:
             raise ValueError(f"the report of step {step} has {len(event)} bytes; over 1 MB does not go into the store")
         self._reported += len(event)
@@ -123,11 +131,21 @@ class Attempt(Generic[Args]):
         """Write something under the fence, after all that was said before."""
         await self.quiet()  # what had to be sent again must not be overtaken by the next
         self._under_way = self._ask(operation)
-        answer = word(await asyncio.shield(self._under_way))
+        try:
+            answer = word(await asyncio.shield(self._under_way))
+        except asyncio.CancelledError:
+            self._under_way.add_done_callback(self._answered_late)
+            raise
         if answer == "lost":
+            self.refused += 1
             raise Lost(self.job.id, self.number)
         if answer == "cancelled":
             raise Cancelled(self.job.id, self.number)
+
+    def _answered_late(self, answer: asyncio.Future[Any]) -> None:
+        """The handler was ended while this was under way: nobody waits for the answer, but it is counted."""
+        if not answer.cancelled() and not answer.exception() and answer.result() == b"lost":
+            self.refused += 1
 
     async def quiet(self) -> None:
         """Wait until every report so far has been answered."""
@@ -135,8 +153,43 @@ class Attempt(Generic[Args]):
             await asyncio.wait([self._under_way])
 
 
-def check_step(step: object) -> None:
-    if isinstance(step, bool) or not isinstance(step, int | str):
-        raise TypeError(f"a step is a whole number or a name, not {type(step).__name__}")
-    if isinstance(step, str) and not 0 < len(step) <= LONGEST_STEP:
-        raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
+def check_report(step: object, of: object, message: object) -> None:
+    """Refuse what no client could show."""
+    if isinstance(step, str):
+        if not 0 < len(step) <= LONGEST_STEP:
+            raise ValueError(f"step: the name of a step has 1 to {LONGEST_STEP} characters")
+        check_text(step, "step")
+    elif isinstance(step, bool) or not isinstance(step, int):
+        raise TypeError(f"step: it is a whole number or a name, not {type(step).__name__}")
+    elif not 0 <= step <= LARGEST_NUMBER:
+        raise ValueError(f"step: it is a number from 0 to {LARGEST_NUMBER}, not {shortened(step)}")
+    if of is not None:
+        if isinstance(of, bool) or not isinstance(of, int):
+            raise TypeError(f"of: it is a whole number or None, not {type(of).__name__}")
+        if not 1 <= of <= LARGEST_NUMBER:
+            raise ValueError(f"of: it is a number from 1 to {LARGEST_NUMBER}, not {shortened(of)}")
+        if isinstance(step, int) and step > of:
+            raise ValueError(f"step: {step} is beyond of={of}")
+    if message is not None:
+        if not isinstance(message, str):
+            raise TypeError(f"message: it is a string or None, not {type(message).__name__}")
+        check_text(message, "message")
+
+
+def check_text(text: str, name: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name}: it has half of a surrogate pair, which is no text") from None
+
+
+def shortened(number: int) -> str:
+    """A number of any size, for a sentence."""
+    return str(number) if abs(number) < 10**20 else f"one of {number.bit_length()} bits"
+
+
+def unwritable(argument: str, error: Exception) -> Exception:
+    """The same error for the handler, naming what it gave us."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{argument}: it cannot be written as JSON: {said_by(error)}")

@@ -18,6 +18,7 @@ from consumers.room import Room, Rooms
 from consumers.runner import Runner
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
+from consumers.vitals import Vitals
 from consumers.watchdog import Suspect, Watchdog
 from streams import lifeline
 from streams.commit import Committer
@@ -58,6 +59,7 @@ class Consumer:
         self._handlers = handlers
         self._store = store
         self._page = Page()
+        self._vitals = Vitals(self._page)
         self._beating = anyio.Event()
         self._shutdown: Shutdown | None = None
         self.restarting = False  # it leaves because somebody asked for a restart: its supervisor starts it anew
@@ -87,6 +89,7 @@ class Consumer:
             committer = Committer(transitions, keys, reader.claim)
             runner.committer = reader.committer = committer
             runner.offload = self._offload
+            runner.refused = self._vitals.refuse
             runner.obey_seconds = self._settings.obey_seconds
             lines[platform] = Line(keys, reader, runner, committer)
         return lines
@@ -111,7 +114,7 @@ class Consumer:
         """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye."""
         self._shutdown = shutdown
         log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
-        with self._offload, Watchdog(self._suspects):
+        with self._offload, Watchdog(self._suspects, ticked=self._vitals.tick):
             await self._serve(shutdown)
         self._page.close()
         log.info("consumer_stopped", owner=self._settings.owner)

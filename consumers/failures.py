@@ -1,11 +1,19 @@
 """An exception as a client sees it."""
 
 import traceback
+from os.path import dirname
+from types import TracebackType
 
+import msgspec
+
+from streams.logs import mask
 from streams.messages import Failure
+from streams.validation import field_of
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 8000
+
+OURS = dirname(__file__)  # the consumer itself; the handlers that come with it are in a folder of their own
 
 
 class RaisedElsewhere(Exception):
@@ -17,14 +25,23 @@ class RaisedElsewhere(Exception):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Its type, what it says and where it was raised, bounded."""
+    """Its type, what it says and where it was raised, bounded, and without what would let somebody in."""
     if isinstance(error, RaisedElsewhere):
         return error.failure
     try:
-        text = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(type(error), error, from_handler(error.__traceback__)))
     except Exception:
         text = "the traceback cannot be shown"
-    return Failure(type(error).__name__, said_by(error)[:LONGEST_MESSAGE], _safe(text)[-LONGEST_TRACEBACK:])
+    message = mask(said_by(error))[:LONGEST_MESSAGE]
+    return Failure(type(error).__name__, message, mask(_safe(text))[-LONGEST_TRACEBACK:])
+
+
+def from_handler(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without our own frames in front: it begins where the handler, or a hook around it, begins."""
+    first = trace
+    while first and dirname(first.tb_frame.f_code.co_filename) == OURS:
+        first = first.tb_next
+    return first or trace
 
 
 def said_by(error: BaseException) -> str:
@@ -32,6 +49,11 @@ def said_by(error: BaseException) -> str:
         return _safe(str(error))
     except Exception:
         return "it cannot say what is wrong: its own __str__ fails"
+
+
+def misfit(error: Exception) -> str:
+    """Why args do not fit the type that a handler asks for."""
+    return ": ".join(field_of(error, "args")) if isinstance(error, msgspec.ValidationError) else said_by(error)
 
 
 def _safe(text: str) -> str:

@@ -16,6 +16,7 @@ import psutil
 import structlog
 from msgspec import Struct
 
+from consumers.about import Introduction
 from consumers.instructions import Instructions
 from consumers.overtime import Overtime
 from consumers.page import Page
@@ -54,6 +55,7 @@ class Heart:
         self._page = page
         self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
         self._consumer = psutil.Process(instructions.consumer_pid)
+        self._about = Introduction(self._consumer, page)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
         self._overtime = Overtime(instructions, transitions, page)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
@@ -76,11 +78,14 @@ class Heart:
             if self._consumer_runs():
                 held = list(zip(self._keys, self._page.held(len(self._keys)), strict=True))
                 try:
-                    answers = await self._transitions.beat(held, self._to.owner)
+                    about = self._about.news()
+                    answers = await self._transitions.beat(held, self._to.owner, about)
                 except StoreError:
                     pause = min(pause, RETRY_SECONDS)
                     tell(News())
                 else:
+                    if about:
+                        self._about.heard()
                     tell(self._news(answers))
             await anyio.sleep(pause)
 

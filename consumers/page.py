@@ -1,4 +1,4 @@
-"""The page a consumer and its heart share: which leases are held right now, without a message per job."""
+"""The page a consumer and its heart share: which leases are held right now, and how it fares, without a message."""
 
 import mmap
 import os
@@ -12,7 +12,9 @@ DEADLINE = SLOT - 8
 LONGEST_NONCE = DEADLINE - 3
 SLOTS = 8192  # leases one process can hold
 REACH = SLOT * SLOTS  # behind the slots, in two bytes: how many of them were ever used, so that nobody looks at all
-SIZE = REACH + 2
+NOTE = REACH + 2  # behind that: two bytes of length and a note
+LONGEST_NOTE = 2046
+SIZE = NOTE + 2 + LONGEST_NOTE
 
 
 class Page:
@@ -32,7 +34,7 @@ class Page:
         slot = self._free.pop()
         if slot >= self._reach:
             self._reach = slot + 1
-            self._memory[REACH:SIZE] = self._reach.to_bytes(2, "big")
+            self._memory[REACH:NOTE] = self._reach.to_bytes(2, "big")
         raw = nonce.encode()
         start = slot * SLOT
         if deadline:
@@ -69,7 +71,19 @@ class Page:
         return found
 
     def _used(self) -> range:
-        return range(0, SLOT * min(SLOTS, int.from_bytes(self._memory[REACH:SIZE], "big")), SLOT)
+        return range(0, SLOT * min(SLOTS, int.from_bytes(self._memory[REACH:NOTE], "big")), SLOT)
+
+    def note(self, text: bytes) -> None:
+        """Leave a note instead of the one before; one that is too long is not left."""
+        if len(text) <= LONGEST_NOTE:
+            start = NOTE + 2
+            self._memory[NOTE:start] = b"\0\0"  # whoever reads meanwhile finds nothing
+            self._memory[start : start + len(text)] = text
+            self._memory[NOTE:start] = len(text).to_bytes(2, "big")
+
+    def noted(self) -> bytes:
+        length = int.from_bytes(self._memory[NOTE : NOTE + 2], "big")
+        return self._memory[NOTE + 2 : NOTE + 2 + length]
 
     def close(self) -> None:
         self._memory.close()

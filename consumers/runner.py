@@ -9,7 +9,7 @@ import structlog
 
 from consumers.attempt import LARGEST_EVENT, Attempt
 from consumers.backoff import again_after, rules_for, seconds_left, timed_out
-from consumers.failures import failure_of, said_by
+from consumers.failures import failure_of, misfit, said_by
 from consumers.offload import Offload
 from consumers.outcomes import (
     Completed,
@@ -36,11 +36,13 @@ from streams.transitions import Again, BrokenOperation, Operation, complete, del
 
 log = structlog.get_logger()
 
+ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
+
 
 class Running:
     """An attempt under way, as the runner holds it."""
 
-    __slots__ = ("begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
+    __slots__ = ("attempt", "begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
 
     def __init__(self, claim: Claim, rules: Policy, slot: int) -> None:
         self.claim = claim
@@ -48,6 +50,7 @@ class Running:
         self.slot = slot
         self.begun = time.monotonic()
         self.timer: int | None = None
+        self.attempt: Attempt[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
         self.settling = False  # its outcome is on the way to the store
@@ -77,6 +80,7 @@ class Runner:
         self._refused = 0
         self.obey_seconds = 5.0  # as the consumer's settings say
         self.offload = Offload()  # the consumer sets one for all its platforms
+        self.refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # tells of late writes
         self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
 
     def begin(self, claim: Claim) -> None:
@@ -168,11 +172,11 @@ class Runner:
         try:
             args = handler.decode(claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
-            wrong = Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {said_by(error)}")
+            wrong = Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}")
             return Failed(wrong, final=True)
         job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
         assert self.committer is not None
-        attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.ask)
+        attempt = running.attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.ask)
         try:
             result = await (handler.function(attempt) if handler.direct else self.offload.call(handler, attempt))
             await attempt.quiet()
@@ -192,7 +196,7 @@ class Runner:
             self._timers.take_back(running.timer)
         self._done()
         if isinstance(outcome, Mute):
-            self._finished(running, "lost")
+            self._finished(running, "mute")
             return
         assert self.committer is not None
         self.committer.say(self._operation(running, outcome), lambda answer: self._settled(running, answer))
@@ -241,8 +245,14 @@ class Runner:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
             self._places.free(running.slot)
-        if how == "lost":
+        if how in {"lost", "mute"}:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
+            asyncio.get_running_loop().call_later(ECHO_SECONDS, self._tell_refused, running, how == "lost")
+
+    def _tell_refused(self, running: Running, settled_late: bool) -> None:
+        writes = (running.attempt.refused if running.attempt else 0) + settled_late
+        if writes:
+            self.refused(self._keys.id(running.claim.key), running.claim.number, writes)
 
 
 def failure_members(outcome: Failed) -> bytes:

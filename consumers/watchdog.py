@@ -51,9 +51,15 @@ class Sample(Struct, frozen=True):
 class Watchdog:
     """Watches the loop it is entered in."""
 
-    def __init__(self, suspects: Suspects, limit_seconds: float = LIMIT_SECONDS) -> None:
-        """`suspects` tells which jobs run; it is called only when the loop was held."""
+    def __init__(
+        self,
+        suspects: Suspects,
+        limit_seconds: float = LIMIT_SECONDS,
+        ticked: Callable[[float], None] = lambda held_seconds: None,
+    ) -> None:
+        """`suspects` tells which jobs run, when the loop was held; `ticked` hears with each tick how late it is."""
         self._suspects = suspects
+        self._tell_tick = ticked
         self._limit = limit_seconds
         self._over = threading.Event()
         self._ticked = self._looked = time.monotonic()
@@ -81,6 +87,7 @@ class Watchdog:
             sample = self._sample if self._sample and self._sample.since == self._ticked else None
             self._tell("loop_blocked", held, used - self._used, sample)
         self._ticked, self._used = now, used
+        self._tell_tick(held)
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     # In the thread

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
-from consumers.attempt import LARGEST_EVENT, check_step
+from consumers.attempt import LARGEST_EVENT, check_report, unwritable
 from consumers.failures import failure_of, said_by
 from consumers.frames import (
     LEFT_TO_CONSUMER,
@@ -109,8 +109,11 @@ class WorkerProcess:
         return self._found[known]
 
     def _tell(self, step: Step, of: int | None, message: str | None, data: Any) -> None:
-        check_step(step)
-        encoded = None if data is None else encode(data)
+        check_report(step, of, message)
+        try:
+            encoded = None if data is None else encode(data)
+        except Exception as error:  # encoding runs code of the data's own types
+            raise unwritable("data", error) from error
         self._link.sendall(frame(Report(step, of, message, encoded)))
         heard = decode_to(self._read())
         assert isinstance(heard, Heard)

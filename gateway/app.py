@@ -20,6 +20,7 @@ from gateway.jobs import Jobs
 from gateway.limits import Limits
 from gateway.live import Live
 from gateway.metrics import Metrics
+from gateway.openapi import OpenApi
 from gateway.origins import Sharing
 from gateway.pages import Pages
 from gateway.plans import Plans
@@ -28,8 +29,10 @@ from gateway.replies import HANDLERS, reply
 from gateway.schedules import ScheduleRoutes
 from gateway.settings import GatewaySettings
 from gateway.sse import Streams
+from gateway.storage import Storage
 from gateway.submissions import Submissions
 from gateway.tickets import Sessions, Tickets
+from gateway.trends import Sampler, Trends
 from gateway.workers import Workers
 from producers import Producer
 from producers.schedules import Schedules
@@ -48,6 +51,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     platforms = settings.streams.platforms
     live = Live(store)
     feed = Feed(store, platforms, live)
+    sampler = Sampler(Transitions(store), platforms)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -55,14 +59,15 @@ def create_app(settings: GatewaySettings) -> Starlette:
         async with store, anyio.create_task_group() as tasks:
             tasks.start_soon(live.run)
             tasks.start_soon(feed.run)
+            tasks.start_soon(sampler.run)
             yield
             tasks.cancel_scope.cancel()
 
-    app = answering(settings, store, live, platforms, lifespan)
+    app = answering(settings, store, live, sampler, platforms, lifespan)
     front = app.state.history.in_front_of(app)
     if settings.keys:
         limited = {names: Narrowed(platforms, names) for names in settings.keys.limited_to}
-        narrowed = {names: answering(settings, store, live, limited[names]) for names in limited}
+        narrowed = {names: answering(settings, store, live, sampler, limited[names]) for names in limited}
         guard = Guard(settings.keys, store, Limits(settings.caps), settings.origins)
         front = guard.stand_before(app, front, narrowed)
     app.state.front = Sharing(front, settings.origins) if settings.origins else front
@@ -73,6 +78,7 @@ def answering(
     settings: GatewaySettings,
     store: Store,
     live: Live,
+    sampler: Sampler,
     platforms: Platforms,
     lifespan: Lifespan[Starlette] | None = None,
 ) -> Starlette:
@@ -80,16 +86,19 @@ def answering(
     transitions = Transitions(store)
     submissions = Submissions(Producer(transitions, platforms))
     plans = Plans(Producer(transitions, platforms))
-    jobs = Jobs(store, transitions, platforms)
-    args = Args(store, jobs)
     presence = Presence(transitions, platforms)
+    jobs = Jobs(store, transitions, platforms, presence)
+    args = Args(store, jobs)
     about = PlatformRoutes(store, transitions, platforms, presence)
     workers = Workers(transitions, platforms, presence)
-    metrics = Metrics(store, platforms, presence, live)
+    trends = Trends(sampler, platforms)
+    storage = Storage(store, platforms)
+    metrics = Metrics(store, platforms, presence, live, settings.process)
     schedules = ScheduleRoutes(Schedules(transitions, platforms))
     history = History(store, jobs)
     streams = Streams(live, jobs, settings.ping_seconds)
     pages = Pages()
+    openapi = OpenApi(locked=bool(settings.keys))
     everything = Everything(live, platforms, settings.ping_seconds)
     tickets = Tickets(store, jobs)
     sessions = Sessions(store, settings.keys, settings.origins)
@@ -108,6 +117,7 @@ def answering(
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics.show),
+            Route("/openapi.json", openapi.show),
             Route("/api/session", sessions.show),
             Route("/api/session", sessions.open, methods=["POST"]),
             Route("/api/session", sessions.close, methods=["DELETE"]),
@@ -121,9 +131,12 @@ def answering(
             Route("/api/jobs/{job_id}", jobs.show),
             Route("/api/jobs/{job_id}", jobs.drop, methods=["DELETE"]),
             Route("/api/jobs/{job_id}/args", args.show),
+            Route("/api/jobs/{job_id}/steps", args.steps),
             Route("/api/jobs/{job_id}/cancel", jobs.cancel, methods=["POST"]),
             Route("/api/jobs/{job_id}/retry", jobs.retry, methods=["POST"]),
             Route("/api/jobs/{job_id}/drop", jobs.drop, methods=["POST"]),
+            Route("/api/store", storage.show),
+            Route("/api/trends", trends.show),
             Route("/api/platforms", about.list),
             Route("/api/platforms/{platform}", about.show),
             Route("/api/platforms/{platform}/jobs", about.jobs),

@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
 from gateway.fold import visible
 from gateway.jobs import Jobs
 from gateway.kept import KeptHistories, Told
@@ -15,6 +16,8 @@ from streams.reading import read_job
 
 MOST = 1_000_000
 PATH = "/research/history/"
+
+_ASK_AGAIN = (b"cache-control", ASK_AGAIN.encode())
 
 
 class History:
@@ -42,26 +45,28 @@ class History:
                 await app(scope, receive, send)
                 return
             job_id = scope["path"][len(PATH) :]
-            body = self._kept.get(job_id)
-            if body is None:
+            told = self._kept.get(job_id)
+            if told is None:
                 job = self._jobs.find(job_id)
                 if job is None:
                     await app(scope, receive, send)
                     return
                 try:
-                    body = await self._kept.read(*job)
+                    told = await self._kept.read(*job)
                 except KNOWN as error:
                     await answer_to(error)(scope, receive, send)
                     return
                 except Exception:  # a bug, or a damaged job: the application has a way to tell that
                     await app(scope, receive, send)
                     return
-            headers = [
-                (b"content-type", b"application/json"),
-                (b"cache-control", b"no-store"),
-                (b"content-length", b"%d" % len(body)),
-            ]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            body, etag = told
+            headers = [(b"cache-control", b"no-store")] if etag is None else [_ASK_AGAIN, (b"etag", etag)]
+            status = 200
+            if is_known(asked_for(scope["headers"]), etag):
+                status, body = NOT_MODIFIED, b""
+            else:
+                headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
         return short_cut
@@ -69,7 +74,7 @@ class History:
     async def _tell(self, keys: PlatformKeys, key: str) -> Told:
         record, events = await read_job(self._store, keys, key)
         body = b"[%b]" % b",".join([raw for _, raw in visible(record.id, events)])
-        return Told(body, record.state.ended)
+        return Told(body, etag_of(body) if record.state.ended else None)
 
     async def show(self, request: Request) -> Response:
         keys, key = self._jobs.locate(request)
@@ -86,7 +91,8 @@ class History:
             if attempt != "current":
                 raise WrongField("attempt", "only `current` is served")
             shown = [(head, raw) for head, raw in shown if head.attempt == (record.attempt or None)]
-        return raw_reply(b"[%b]" % b",".join(raw for _, raw in shown[:limit]))
+        body = b"[%b]" % b",".join(raw for _, raw in shown[:limit])
+        return tagged_reply(request, body) if record.state.ended else raw_reply(body)
 
 
 def limit_of(text: str | None) -> int | None:

@@ -9,22 +9,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.bodies import ActBody, read_body
+from gateway.etags import tagged_reply
 from gateway.fold import visible
-from gateway.replies import Refusal, reply
+from gateway.replies import Refusal, raw_reply, reply
 from streams.census import describe, take_census
 from streams.connection import Store
 from streams.errors import JobNotFound, WrongField
 from streams.events import iso, progress_of
 from streams.keys import PlatformKeys, split_id
+from streams.lookout import Lookout
 from streams.messages import Record, encode
 from streams.options import Retrying
 from streams.policies import Platforms, Policy
+from streams.presence import Presence
 from streams.reading import read_job
 from streams.states import State
 from streams.transitions import Transitions
 
 STATUS = {State.RUNNING: "active", State.AWAITING: "waiting-children"}
 """The seeds' words over HTTP, where they are not ours."""
+
+AGAIN_SECONDS = 1  # after which whoever brought a job may look how it does
+HEARD_SECONDS = 2  # a running attempt hears that it is to stop with the next beat of its consumer
 
 
 def status_of(state: State) -> str:
@@ -40,7 +46,10 @@ def links_of(job_id: str) -> dict[str, str]:
     }
 
 
-HEARD_SECONDS = 2  # a running attempt hears that it is to stop with the next beat of its consumer
+def accepted(job_id: str) -> dict[str, str]:
+    """The headers of every answer that takes a job: where it is seen, and when to look."""
+    return {"Location": links_of(job_id)["self"], "Retry-After": str(AGAIN_SECONDS)}
+
 
 LAST = -2  # of a job that runs: its last report, or its start after whatever came before
 
@@ -52,6 +61,7 @@ class End(Struct):
     error: Raw = Raw(b"null")
     by: str | None = None
     reason: str | None = None
+    expiresAt: str | None = None  # of one that was not started in time
 
 
 class Plans(Struct):
@@ -64,10 +74,11 @@ class Plans(Struct):
 class Jobs:
     """The routes that tell of jobs and act on one."""
 
-    def __init__(self, store: Store, transitions: Transitions, platforms: Platforms) -> None:
+    def __init__(self, store: Store, transitions: Transitions, platforms: Platforms, presence: Presence) -> None:
         self._store = store
         self._transitions = transitions
         self._platforms = platforms
+        self._lookout = Lookout(store, transitions, platforms, presence)
         self._keys = {platform: PlatformKeys(platform) for platform in platforms}
 
     def locate(self, request: Request) -> tuple[PlatformKeys, str]:
@@ -97,7 +108,10 @@ class Jobs:
             if events:
                 end = json.decode(events[-1], type=End)
         policy = self._platforms[record.platform]
-        return reply({"data": description(record, progress_of(record.attempt, events), end, policy, plans)})
+        job = description(record, progress_of(record.attempt, events), end, policy, plans)
+        job["waiting"] = await self._lookout.explain(keys, record, plans.run_at_ms, events)
+        body = encode({"data": job})
+        return tagged_reply(request, body) if record.state.ended else raw_reply(body)
 
     async def cancel(self, request: Request) -> Response:
         """End a job that nobody runs, or ask its attempt to stop. The answer is what the store decided."""
@@ -116,7 +130,7 @@ class Jobs:
         word = await self._transitions.reopen(keys, key, said(await read_body(request, ActBody)))
         if word != "ok":
             raise refused(keys, key, word, "only a failed or a cancelled job can be retried")
-        return reply(acted(keys, key, State.WAITING), 202, {"Location": links_of(keys.id(key))["self"]})
+        return reply(acted(keys, key, State.WAITING), 202, accepted(keys.id(key)))
 
     async def drop(self, request: Request) -> Response:
         """Remove a failed or cancelled job with its history."""
@@ -167,7 +181,7 @@ def description(record: Record, progress: float | None, end: End, policy: Policy
         "startedAt": time_of(record.started_ms),
         "endedAt": time_of(record.ended_ms),
         "runAt": time_of(plans.run_at_ms) if record.state is State.DELAYED else None,
-        "expiresAt": None if record.state.ended or record.attempt else time_of(plans.expires_ms),
+        "expiresAt": end.expiresAt or (None if record.state.ended or record.attempt else time_of(plans.expires_ms)),
         "workerId": record.owner if worked_on else None,
         "failures": record.failures,
         "crashes": record.crashes,

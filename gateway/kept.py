@@ -15,11 +15,11 @@ class Told(NamedTuple):
     """The history of a job, encoded."""
 
     body: bytes
-    ended: bool
+    etag: bytes | None  # of a job that has ended: only that one may be kept, here and by clients
 
 
 class Kept(NamedTuple):
-    body: bytes
+    told: Told
     until: float
 
 
@@ -31,20 +31,20 @@ class KeptHistories:
         self._most_bytes = most_bytes
         self._kept: dict[str, Kept] = {}  # in the order of their reads, so the first is the first to be dropped
         self._bytes = 0
-        self._asking: dict[str, list[asyncio.Future[bytes]]] = {}  # who waits for the next read of a job
+        self._asking: dict[str, list[asyncio.Future[Told]]] = {}  # who waits for the next read of a job
         self._readers: set[asyncio.Task[None]] = set()
 
-    def get(self, job_id: str) -> bytes | None:
+    def get(self, job_id: str) -> Told | None:
         kept = self._kept.get(job_id)
-        return kept.body if kept and kept.until > time.monotonic() else None
+        return kept.told if kept and kept.until > time.monotonic() else None
 
-    async def read(self, keys: PlatformKeys, key: str) -> bytes:
+    async def read(self, keys: PlatformKeys, key: str) -> Told:
         """The history by a read that begins now or later: who comes while one is under way shares the one after it.
 
         To share the one under way would be to answer with what was true before the question.
         """
         job_id = keys.id(key)
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
         if job_id in self._asking:
             self._asking[job_id].append(answer)
         else:
@@ -66,17 +66,17 @@ class KeptHistories:
                     if not answer.done():
                         answer.set_exception(error)
                 continue
-            if told.ended:
-                self._keep(job_id, Kept(told.body, begun + KEPT_SECONDS))
+            if told.etag is not None:
+                self._keep(job_id, Kept(told, begun + KEPT_SECONDS))
             for answer in asking:
                 if not answer.done():
-                    answer.set_result(told.body)
+                    answer.set_result(told)
         del self._asking[job_id]
 
     def _keep(self, job_id: str, kept: Kept) -> None:
         self._drop(job_id)
         self._kept[job_id] = kept
-        self._bytes += len(kept.body)
+        self._bytes += len(kept.told.body)
         now = time.monotonic()
         while self._kept:
             oldest = next(iter(self._kept))
@@ -86,4 +86,4 @@ class KeptHistories:
 
     def _drop(self, job_id: str) -> None:
         if kept := self._kept.pop(job_id, None):
-            self._bytes -= len(kept.body)
+            self._bytes -= len(kept.told.body)

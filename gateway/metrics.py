@@ -21,27 +21,29 @@ STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
 class Metrics:
     """The route of all metrics."""
 
-    def __init__(self, store: Store, platforms: Platforms, presence: Presence, live: Live) -> None:
+    def __init__(self, store: Store, platforms: Platforms, presence: Presence, live: Live, process: int = 0) -> None:
         self._store = store
         self._platforms = platforms
         self._presence = presence
         self._live = live
+        self._process = process
 
     async def show(self, _: Request) -> Response:
         overviews = await take_overviews(self._store, self._platforms)
         consumers = await self._presence.see()
         registry = CollectorRegistry()
-        registry.register(Moment(overviews, consumers, self._live.count))
+        registry.register(Moment(overviews, consumers, self._live.count_of(self._platforms), self._process))
         return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 
 class Moment(Collector):
     """What was there when somebody asked."""
 
-    def __init__(self, overviews: list[Overview], consumers: list[Consumer], watched: int) -> None:
+    def __init__(self, overviews: list[Overview], consumers: list[Consumer], watched: int, process: int) -> None:
         self._overviews = overviews
         self._consumers = consumers
         self._watched = watched
+        self._process = process
 
     def collect(self) -> Iterable[Metric]:
         jobs = GaugeMetricFamily("tailrace_jobs", "Jobs that are kept, by state.", labels=["platform", "state"])
@@ -66,4 +68,8 @@ class Moment(Collector):
                 [each.owner], each.watched_seconds if each.changed_seconds is None else each.changed_seconds
             )
         yield beat
-        yield GaugeMetricFamily("tailrace_watched_jobs", "Jobs that live clients of this gateway watch.", self._watched)
+        watched = GaugeMetricFamily(
+            "tailrace_watched_jobs", "Jobs that live clients of the answering process watch.", labels=["process"]
+        )
+        watched.add_metric([str(self._process)], self._watched)
+        yield watched

@@ -73,7 +73,9 @@ class Pages:
         """The page for a browser, a few words for everything else that asks."""
         if wants_html(request):
             return self._send(request, "index.html", {"Vary": "Accept, Accept-Encoding"})
-        return PlainTextResponse(WELCOME % {"url": request.base_url}, headers={"Vary": "Accept, Accept-Encoding"})
+        # It repeats the name it was asked by: nobody is to keep that for others.
+        headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
+        return PlainTextResponse(WELCOME % {"url": request.base_url}, headers=headers)
 
     async def job(self, request: Request) -> Response:
         """The same page for every job, whether there is such a job or not: the page asks for it and says so."""
@@ -86,17 +88,25 @@ class Pages:
         forms = self._files.get(name)
         if forms is None:
             raise HTTPException(404)
-        file = forms.packed if "gzip" in request.headers.get("accept-encoding", "").lower() else forms.plain
-        headers = {**HEADERS, **file.headers, **(more or {})}
-        if file.etag in known_tags(request):
-            return Response(status_code=304, headers=headers)
-        return Response(file.body, headers=headers)
+        return send(request, forms, {**HEADERS, **(more or {})})
+
+
+def send(request: Request, forms: Forms, more: dict[str, str]) -> Response:
+    """The form that the client can read, unless it has it already."""
+    file = forms.packed if is_named("gzip", request.headers.get("accept-encoding", "")) else forms.plain
+    headers = {**file.headers, **more}
+    if file.etag in known_tags(request):
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, headers=headers)
 
 
 def read(path: Path) -> Forms:
-    body = path.read_bytes()
+    return forms_of(path.read_bytes(), MEDIA_TYPES[path.suffix])
+
+
+def forms_of(body: bytes, media_type: str) -> Forms:
     tag = hashlib.blake2b(body, digest_size=12).hexdigest()
-    usual = {"Content-Type": MEDIA_TYPES[path.suffix], "Vary": "Accept-Encoding"}
+    usual = {"Content-Type": media_type, "Vary": "Accept-Encoding"}
     return Forms(
         File(body, {**usual, "ETag": f'"{tag}"'}),
         File(gzip.compress(body, mtime=0), {**usual, "ETag": f'"{tag}z"', "Content-Encoding": "gzip"}),
@@ -105,8 +115,13 @@ def read(path: Path) -> Forms:
 
 def wants_html(request: Request) -> bool:
     """Whether HTML is named among what the client takes; `*/*`, as curl says, does not name it."""
-    offers = [offer.partition(";") for offer in request.headers.get("accept", "").split(",")]
-    return any(kind.strip().lower() == "text/html" and not refused(rest) for kind, _, rest in offers)
+    return is_named("text/html", request.headers.get("accept", ""))
+
+
+def is_named(word: str, header: str) -> bool:
+    """Whether a header that lists what a client takes has this word, and not as something it does not take."""
+    offers = [offer.partition(";") for offer in header.split(",")]
+    return any(kind.strip().lower() == word and not refused(rest) for kind, _, rest in offers)
 
 
 def refused(parameters: str) -> bool:

@@ -6,10 +6,10 @@ from msgspec import Meta, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import Body, read_body
-from gateway.jobs import links_of
+from gateway.bodies import Body, JobKey, read_body
+from gateway.jobs import accepted
 from gateway.replies import reply
-from gateway.submissions import renamed, replayed
+from gateway.submissions import key_of, renamed, replayed
 from producers import Producer, Submission, Submitted
 from producers.kinds import Name, Text
 from streams.errors import WrongField
@@ -20,13 +20,13 @@ class PlanBody(Body, frozen=True):
     goal: Text
     materialIds: Annotated[list[Name], Meta(max_length=1000)] = field(default_factory=list)
     planId: Name | None = None
-    jobId: str | None = None
+    jobId: JobKey | None = None
 
 
 class MaterialBody(Body, frozen=True):
     materialId: Name
     document: Name | None = None  # where it was uploaded to; else it is called as the material is
-    jobId: str | None = None
+    jobId: JobKey | None = None
 
 
 class Plans:
@@ -40,13 +40,15 @@ class Plans:
         args = {"userId": body.userId, "goal": body.goal, "materialIds": body.materialIds}
         if body.planId is not None:
             args["planId"] = body.planId
-        job = await self._submit(Submission("plan-generation", "make-plan", args, body.jobId))
+        key = key_of(request, body.jobId, "jobId")
+        job = await self._submit(Submission("plan-generation", "make-plan", args, key))
         return reply({"jobId": job.job_id, "status": "pending"}, 202, headers(job))
 
     async def material(self, request: Request) -> Response:
         body = await read_body(request, MaterialBody)
         args = {"materialId": body.materialId, "document": body.document or body.materialId}
-        job = await self._submit(Submission("material-processing", "process-material", args, body.jobId))
+        key = key_of(request, body.jobId, "jobId")
+        job = await self._submit(Submission("material-processing", "process-material", args, key))
         answer = {"materialId": body.materialId, "status": "processing", "jobId": job.job_id}
         return reply(answer, 202, headers(job))
 
@@ -58,4 +60,4 @@ class Plans:
 
 
 def headers(job: Submitted) -> dict[str, str]:
-    return {"Location": links_of(job.job_id)["self"], **replayed(job)}
+    return {**accepted(job.job_id), **replayed(job)}

@@ -1,25 +1,23 @@
 """Schedules over HTTP: keep, show, pause, resume, remove."""
 
-from typing import Any
-
 from msgspec import field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import Body, Nothing, read_body
+from gateway.bodies import Args, Body, Nothing, OptionsOfEach, Word, read_body
 from gateway.replies import reply
 from producers.schedules import Schedules, describe, options_of
 from streams.errors import WrongField
-from streams.schedules import Missed, Planned, Schedule
+from streams.schedules import Missed, Planned, Schedule, ScheduleName
 
 
 class ScheduleBody(Body, frozen=True):
     """A schedule; its platform, and its name too if it stands there, come from the path."""
 
-    kind: str
-    name: str | None = None
-    args: Any = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)
+    kind: Word
+    name: ScheduleName | None = None
+    args: Args = field(default_factory=dict)
+    options: OptionsOfEach = field(default_factory=dict)
     cron: str | None = None
     every_seconds: float | None = None
     tz: str = "UTC"

@@ -11,14 +11,14 @@ from msgspec import Meta, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import Body, read_body, wrong_field
-from gateway.jobs import links_of, status_of
+from gateway.bodies import SCHEMAS, Args, Body, JobKey, PlatformName, Word, read_body, wrong_field
+from gateway.jobs import AGAIN_SECONDS, accepted, links_of, status_of
 from gateway.replies import code_of, reply
 from producers import Producer, Submission, Submitted
 from producers.kinds import KINDS, Name, Text
 from streams.errors import Refused, WrongField
 from streams.keys import join_id
-from streams.options import Options
+from streams.options import Options, Priority
 
 BULK = 10_000
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -27,27 +27,28 @@ _VISIBLE = re.compile(r"[!-~]{1,255}")
 
 class ResearchBody(Body, frozen=True):
     query: Text
-    jobId: str | None = None
+    jobId: JobKey | None = None
 
 
 class JobBody(Options, Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job, with all that can be said of one."""
 
-    platform: str
-    kind: str
-    args: Any = field(default_factory=dict)
-    id: str | None = None
+    platform: PlatformName
+    kind: Word
+    args: Args = field(default_factory=dict)
+    id: JobKey | None = None
 
 
 class BulkBody(Body, frozen=True):
-    jobs: Annotated[list[Any], Meta(max_length=BULK)]
+    # Each is decoded for itself: one that is wrong does not spoil the others.
+    jobs: Annotated[list[Any], Meta(max_length=BULK, extra_json_schema={"items": {"$ref": SCHEMAS + "JobBody"}})]
 
 
 class WorkflowBody(Body, frozen=True):
     workflow_id: Name
     params: dict[str, Any] = field(default_factory=dict)
-    priority: str = "normal"
-    jobId: str | None = None
+    priority: Priority = "normal"
+    jobId: JobKey | None = None
 
 
 class Submissions:
@@ -69,7 +70,7 @@ class Submissions:
             "streamUrl": links["stream"],
             "historyUrl": links["history"],
         }
-        return reply(answer, 202, {"Location": links["self"], **replayed(job, asked)})
+        return reply(answer, 202, {**accepted(job.job_id), **replayed(job, asked)})
 
     async def job(self, request: Request) -> Response:
         body = await read_body(request, JobBody)
@@ -79,7 +80,7 @@ class Submissions:
         answer: dict[str, Any] = {"jobId": job.job_id, "status": status_of(job.state), "links": links}
         if deduplicated(asked, job):
             answer["deduplicated"] = True
-        return reply(answer, 202, {"Location": links["self"], **replayed(job, asked)})
+        return reply(answer, 202, {**accepted(job.job_id), **replayed(job, asked)})
 
     async def workflow(self, request: Request) -> Response:
         body = await read_body(request, WorkflowBody)
@@ -100,7 +101,7 @@ class Submissions:
             "platform": platform,
             "status": status_of(job.state),
         }
-        headers = {"Location": links_of(job.job_id)["self"], **replayed(job, asked)}
+        headers = {**accepted(job.job_id), **replayed(job, asked)}
         return reply({"success": True, "data": data}, 202, headers)
 
     async def jobs(self, request: Request) -> Response:
@@ -115,7 +116,8 @@ class Submissions:
         results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
         refused = sum(isinstance(result, Refused) for result in results)
         lines = [line(*each) for each in zip(range(len(results)), asked, results, strict=True)]
-        return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202)
+        again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
+        return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202, again)
 
     async def _submit(self, asked: Submission, names: Mapping[str, str]) -> Submitted:
         """Submit; a refusal names the field by its name in this route's body."""
@@ -153,7 +155,7 @@ def checked(item: Any) -> JobBody | WrongField:
     try:
         return msgspec.convert(item, JobBody)
     except msgspec.ValidationError as error:
-        return wrong_field(error)
+        return wrong_field(error, JobBody)
     except WrongField as error:
         return error
 

@@ -2,15 +2,21 @@
 
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.bodies import ActBody, read_body
 from gateway.platforms import locate
 from gateway.replies import reply
+from gateway.submissions import key_of
+from producers.producer import new_key
+from streams.messages import About
 from streams.policies import Platforms
 from streams.presence import Consumer, Presence
 from streams.transitions import Transitions
+
+NOTHING = About()
 
 
 class Workers:
@@ -23,9 +29,10 @@ class Workers:
 
     async def status(self, _: Request) -> Response:
         consumers = await self._presence.see()
+        told = await self._presence.told()
         alive = sum(consumer.alive is True for consumer in consumers)
         summary = {"alive_count": alive, "silent_count": len(consumers) - alive}
-        data = {"workers": [described(consumer) for consumer in consumers], "summary": summary}
+        data = {"workers": [described(each, told.get(each.owner, NOTHING)) for each in consumers], "summary": summary}
         return reply({"success": True, "data": data})
 
     async def restart(self, request: Request) -> Response:
@@ -33,13 +40,14 @@ class Workers:
         keys = locate(self._platforms, request)
         await read_body(request, ActBody)
         (look,) = await self._transitions.observe([keys])
-        await self._transitions.restart(keys)
+        # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
+        await self._transitions.restart(keys, key_of(request, None, "") or new_key())
         data = {"platform": keys.platform, "status": "restarting", "workers": sorted(look.beats)}
         headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
         return reply({"success": True, "data": data}, 202, headers)
 
 
-def described(consumer: Consumer) -> dict[str, Any]:
+def described(consumer: Consumer, about: About = NOTHING) -> dict[str, Any]:
     return {
         "worker_id": consumer.owner,
         "platforms": consumer.platforms,
@@ -49,4 +57,11 @@ def described(consumer: Consumer) -> dict[str, Any]:
         "watched_seconds": consumer.watched_seconds,
         "deadline_seconds": consumer.deadline_seconds,
         "jobs": consumer.jobs,
+        "host": about.host,
+        "pid": about.pid,
+        "version": about.version,
+        "started_at": about.started_at,
+        "memory_bytes": about.memory_bytes,
+        "lag_seconds": about.lag_seconds,
+        "refused": [msgspec.structs.asdict(refused) for refused in about.refused],
     }

@@ -77,7 +77,12 @@ COMMANDS = {
             JSON,
         ),
     ),
-    "gateway": Command("serve HTTP in the foreground", role="gateway", takes_rest=True, usage="[--host H] [--port N]"),
+    "gateway": Command(
+        "serve HTTP in the foreground",
+        role="gateway",
+        takes_rest=True,
+        usage="[--host H] [--port N] [--processes N]",
+    ),
     "consume": Command(
         "work on jobs in the foreground",
         role="consumers",
@@ -111,6 +116,7 @@ COMMANDS = {
             argument("--dedupe-ttl", metavar="SECONDS", type=float, help="for throttle: how long the key counts"),
             argument("--keep", metavar="SECONDS", type=float, help="how long it is kept once it has ended"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
+            argument("--json", action="store_true", help="for machines: the answer, and with --follow the last event"),
             DATA,
         ),
     ),
@@ -239,10 +245,12 @@ def run_command(options: argparse.Namespace) -> int:
 def use_running_store() -> None:
     """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
     if not any(os.environ.get(name) for name in ("REDIS_URL", "REDIS_URL_FILE", "REDIS_HOST")):
+        from ops.reach import use_settings
         from ops.store import find_running
 
         if url := find_running(DATA.settings["default"]):
             os.environ["REDIS_URL"] = url
+            use_settings(DATA.settings["default"])
 
 
 def exit_code(error: BaseException) -> int | None:

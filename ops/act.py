@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from ops.reach import reach
+from producers.producer import new_key
 from streams.connection import Store
 from streams.errors import JobNotFound, TailraceError, WrongField
 from streams.events import iso
@@ -90,7 +91,7 @@ async def restart(store: Store, options: argparse.Namespace) -> Answer:
         raise TailraceError(
             f"no consumer serves {name}; start one: `python3 -m ops consume {name}`, or all: `python3 -m ops up`"
         )
-    await transitions.restart(keys)
+    await transitions.restart(keys, new_key())
     names = sorted(look.beats)
     told = f"asked to drain and start anew: {', '.join(names)}; `python3 -m ops workers` shows who is there"
     return {"platform": keys.platform, "status": "restarting", "workers": names}, told

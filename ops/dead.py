@@ -29,13 +29,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def show(options: argparse.Namespace, match: Match) -> int:
-    platforms = (
-        [declared(options.platform)] if options.platform else map(PlatformKeys, StreamsSettings.read().platforms)
-    )
     found: list[Listed] = []
     more = False
     async with reach(options.data) as store:
-        for keys in platforms:
+        declared_here = StreamsSettings.read().platforms
+        for keys in [declared(options.platform)] if options.platform else map(PlatformKeys, declared_here):
             wanted, after = options.limit, ""
             while wanted:
                 page = await list_dead(store, keys, match, min(wanted, 1000), after)
@@ -86,9 +84,9 @@ def facts_of(job: Listed) -> dict[str, object]:
 
 
 async def replay(options: argparse.Namespace, match: Match) -> int:
-    keys = declared(options.platform)
     more = members({"by": who(options)})
     async with reach(options.data) as store:
+        keys = declared(options.platform)
         if not options.yes:
             count = await count_dead(store, keys, match)
             wanted = count if options.limit is None else min(count, options.limit)

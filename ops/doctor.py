@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def examine(options: argparse.Namespace) -> list[Finding]:
-    platforms = StreamsSettings.read().platforms
     async with reach(options.data) as store:
+        platforms = StreamsSettings.read().platforms
         findings = [finding async for finding in check_store(store)]
         counts, suspicions = await look_at_jobs(store, platforms)
         troubles = await confirm(store, suspicions)

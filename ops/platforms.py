@@ -32,8 +32,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def look(options: argparse.Namespace) -> tuple[list[Overview], list[Consumer]]:
-    platforms = StreamsSettings.read().platforms
     async with reach(options.data) as store:
+        platforms = StreamsSettings.read().platforms
         consumers = await Presence(Transitions(store), platforms).see()
         return await take_overviews(store, platforms), consumers
 

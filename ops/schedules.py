@@ -16,6 +16,7 @@ from streams.events import iso
 from streams.schedules import Planned, Schedule
 from streams.settings import StreamsSettings
 from streams.transitions import Transitions
+from streams.validation import field_of
 
 FORMS = {
     "set": "set PLATFORM NAME KIND [ARGS]",
@@ -74,7 +75,7 @@ def wanted_of(options: argparse.Namespace) -> Schedule | None:
             try:
                 return msgspec.convert(fields, Schedule)
             except msgspec.ValidationError as error:
-                raise WrongField("schedules", str(error).replace("`", "'")) from None
+                raise WrongField(*field_of(error, "", Schedule)) from None
     form = FORMS.get(options.words[0], " or ".join(["[PLATFORM]", *FORMS.values()]))
     raise WrongField("schedules", f"write {form}")
 

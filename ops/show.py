@@ -10,11 +10,17 @@ from rich.text import Text
 from ops.reach import reach
 from ops.story import decoded, read_story
 from ops.terminal import console, plain
+from streams.connection import Store
 from streams.events import iso, progress_of
 from streams.keys import PlatformKeys
+from streams.lookout import Lookout
 from streams.messages import Record
+from streams.presence import Presence
 from streams.reading import read_args
+from streams.settings import StreamsSettings
 from streams.states import State
+from streams.transitions import Transitions
+from streams.waiting import Waiting
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,7 +40,19 @@ def lines(name: str, value: Any) -> list[str]:
     """A fact for people: an error as Python shows it, everything else in one line."""
     if name == "error" and isinstance(value, dict):
         return [f"{value.get('type')}: {value.get('message')}", *str(value.get("traceback") or "").splitlines()]
+    if isinstance(value, Waiting):
+        return told(value)
     return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
+
+
+def told(waiting: Waiting) -> list[str]:
+    """Why a job waits, in words."""
+    said = [reason.detail for reason in waiting.reasons]
+    if waiting.position is not None:
+        said.append(f"Its place in line is {waiting.position}{'' if waiting.exact else ' or later'}.")
+    if waiting.expected_start is not None:
+        said.append(f"It may start at about {waiting.expected_start}.")
+    return said
 
 
 async def read(options: argparse.Namespace) -> dict[str, Any]:
@@ -45,12 +63,25 @@ async def read(options: argparse.Namespace) -> dict[str, Any]:
         due, expires = await store.commands(
             [("ZSCORE", keys["due"], record.key), ("ZSCORE", keys["alarms"], f"!{record.key}")]
         )
+        waiting = await explain(store, record, None if due is None else float(due), events)
     facts = facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
     if due is not None and record.state is State.DELAYED:
         facts["runAt"] = iso(int(float(due)))
     if expires is not None and not record.attempt:
         facts["expiresAt"] = iso(int(float(expires)))
+    if waiting is not None:
+        facts["waiting"] = waiting
     return facts
+
+
+async def explain(store: Store, record: Record, due_ms: float | None, events: list[bytes]) -> Waiting | None:
+    """Why it waits, as far as one look tells. A platform that is not declared here has rules we do not know."""
+    platforms = StreamsSettings.read().platforms
+    if record.platform not in platforms:
+        return None
+    transitions = Transitions(store)
+    lookout = Lookout(store, transitions, platforms, Presence(transitions, platforms))
+    return await lookout.explain(PlatformKeys(record.platform), record, due_ms, events)
 
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +110,7 @@ def facts_of(record: Record, args: bytes | None, progress: float | None, last: d
         "args": msgspec.Raw(args) if args else None,
         "result": last.get("result"),
         "error": last.get("error"),
+        "expiresAt": last.get("expiresAt"),
         "cancelling": asked if record.state is State.RUNNING else None,
         "cancelled": called_off if record.state is State.CANCELLED else None,
     }

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -170,7 +170,9 @@ class OwnStore:
         server: Path | None = None,
         port: int | None = None,
         extra_args: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        self.settings = settings or {}  # for whoever finds this store in its folder
         self.folder = folder.absolute()
         self.server = server or find_server()
         self.extra_args = extra_args
@@ -203,6 +205,7 @@ class OwnStore:
         facts = {
             "pid": os.getpid(),
             "url": self.url,
+            "settings": dict(self.settings),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         whole = self.folder / "store.json.new"

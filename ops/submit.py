@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ops.reach import reach
 from ops.story import decoded, follow_story
-from ops.terminal import console, event_line, plain, say
-from producers import Producer, Submission
+from ops.terminal import about, console, event_line, plain, say
+from producers import Producer, Submission, Submitted
 from streams.connection import Store
 from streams.errors import WrongField
 from streams.keys import join_id
@@ -81,14 +81,19 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
         producer = Producer(Transitions(store), StreamsSettings.read().platforms)
         accepted = await producer.submit(submission)
         job_id = accepted.job_id
-        print(job_id, flush=True)
-        if accepted.replayed and (options.id is None or job_id != join_id(options.platform, options.id)):
+        other = accepted.replayed and (options.id is None or job_id != join_id(options.platform, options.id))
+        print(answer_of(accepted, deduplicated=other) if options.json else job_id, flush=True)
+        if other:
             say(f"tailrace: that job has the dedupe key {options.dedupe} already")
         if not options.follow:
             return 0
-        last = await (watch_bar if console(talk=True).is_terminal else watch_lines)(store, job_id)
-    if last["status"] == "completed":
+        raw = await (watch_bar if console(talk=True).is_terminal else watch_lines)(store, job_id)
+    last = decoded(raw)
+    if options.json:
+        print(raw.decode())
+    elif last["status"] == "completed":
         print(json.dumps(last.get("result"), ensure_ascii=False))
+    if last["status"] == "completed":
         return 0
     error, why = last.get("error"), ""
     if error:
@@ -97,15 +102,21 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
     return 1
 
 
-async def watch_lines(store: Store, job_id: str) -> dict[str, Any]:
+def answer_of(accepted: Submitted, *, deduplicated: bool) -> str:
+    """What happened to the request, for machines."""
+    facts = {"jobId": accepted.job_id, "state": accepted.state, "replayed": accepted.replayed and not deduplicated}
+    return msgspec.json.encode({**facts, "deduplicated": deduplicated}).decode()
+
+
+async def watch_lines(store: Store, job_id: str) -> bytes:
+    """Show every event; the last of them."""
     talk = console(talk=True)
     async for raw in follow_story(store, job_id):
-        last = decoded(raw)
-        talk.print(event_line(last))
-    return last
+        talk.print(event_line(decoded(raw)))
+    return raw
 
 
-async def watch_bar(store: Store, job_id: str) -> dict[str, Any]:
+async def watch_bar(store: Store, job_id: str) -> bytes:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -122,8 +133,9 @@ async def watch_bar(store: Store, job_id: str) -> dict[str, Any]:
             if last["status"] == "started":
                 bar.update(task, completed=0)  # another attempt begins anew
             attempt = f" #{last['attempt']}" if (last["attempt"] or 0) > 1 else ""
-            bar.update(task, description=last["status"] + attempt, note=plain(last.get("message") or ""))
-    return last
+            note = plain(last.get("message") or "") if last["status"] == "progress" else about(last)
+            bar.update(task, description=last["status"] + attempt, note=note)
+    return raw
 
 
 def read_args(given: str) -> Any:

@@ -14,11 +14,15 @@ STYLES = {
     "started": "cyan",
     "progress": "",
     "superseded": "yellow",
+    "retrying": "yellow",
     "completed": "green",
     "failed": "red",
     "cancelled": "red",
     "running": "cyan",
 }
+
+
+TIMES = {"retryAt": "again at", "until": "until"}  # what an event says of the time to come
 
 
 def console(*, talk: bool = False) -> Console:
@@ -66,6 +70,9 @@ def about(event: dict[str, Any]) -> str:
     words += [plain(event[name]) for name in ("message", "reason") if event.get(name)]
     if isinstance(error := event.get("error"), dict):
         words.append(plain(f"{error.get('type')}: {error.get('message')}"))
+    words += [f"{said} {plain(event[name])}" for name, said in TIMES.items() if event.get(name)]
+    if event["status"] not in {"started", "progress"} and event.get("by"):
+        words.append(f"by {plain(event['by'])}")
     return "  ".join(words)
 
 

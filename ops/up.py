@@ -30,6 +30,7 @@ FIRST = ("research", "default")  # the platforms of the examples that newcomers 
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
 STORE_LOOK_SECONDS = 0.2
 START_SECONDS = 0.6  # what a consumer and its heart take of one processor until they are at work
+NOT_FOR_HANDLERS = {"TAILRACE_API_KEYS": "", "TAILRACE_API_KEYS_FILE": ""}  # a consumer runs code of others
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):
         family = Family(url, options.data / "logs")
         try:
-            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds)
+            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds, locked=bool(settings.keys))
             anyio.run(up.run)
         finally:
             family.close()
@@ -89,7 +90,7 @@ def free_port(host: str, port: int) -> int:
 def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStore | None]]:
     """Own the data folder; with a store of our own in it unless there is a URL of another."""
     if url is None:
-        with OwnStore(data) as store:
+        with OwnStore(data, settings=settings_for_others()) as store:
             say(f"store      {store.server.name} in {data}")
             yield store.url, store
         return
@@ -101,6 +102,14 @@ def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStor
         yield url, None
     finally:
         folder.give_back()
+
+
+def settings_for_others() -> dict[str, str]:
+    """What commands in another terminal have to know: which platforms there are, and their rules."""
+    env = Environment()
+    config, platforms = env.text("TAILRACE_CONFIG"), env.text("TAILRACE_PLATFORMS")
+    told = {"TAILRACE_CONFIG": config and str(Path(config).absolute()), "TAILRACE_PLATFORMS": platforms}
+    return {name: value for name, value in told.items() if value}
 
 
 async def look_at(url: str) -> None:
@@ -119,7 +128,11 @@ class Up:
         lanes: dict[str, list[str]],
         address: tuple[str, int],
         grace_seconds: float,
+        *,
+        locked: bool,
     ) -> None:
+        """`locked`: the gateway asks for keys."""
+        self._locked = locked
         self._own_store = own_store
         self._platforms = [name for members in lanes.values() for name in members]
         self._logs = family.logs
@@ -127,7 +140,7 @@ class Up:
         self._grace_seconds = grace_seconds
         self._gateway = Supervised(family, "gateway", role("gateway"), HOST=self._host, PORT=str(self._port))
         self._consumers = [
-            Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]))
+            Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]), **NOT_FOR_HANDLERS)
             for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
         self._begun: list[Supervised] = []
@@ -181,12 +194,14 @@ class Up:
     def _greet(self) -> None:
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
         path, body, command = example(self._platforms)
+        key = ' -H "Authorization: Bearer $API_KEY"' if self._locked else ""
+        ask = "first      read -rs API_KEY     # one of your keys; it is not shown\n" if self._locked else ""
         print(
             f"""ready      {url}
 platforms  {", ".join(self._platforms)}
 logs       {self._logs}
 
-try        curl -X POST {url}{path} -H 'Content-Type: application/json' -d {shlex.quote(body)}
+{ask}try        curl -X POST {url}{path}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}
 or         python3 -m ops {command}
 stop       Ctrl-C""",
             flush=True,

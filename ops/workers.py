@@ -7,6 +7,7 @@ import msgspec
 
 from ops.reach import reach
 from ops.terminal import console, row, say, table
+from streams.messages import About
 from streams.presence import Consumer, Presence
 from streams.settings import StreamsSettings
 from streams.transitions import Transitions
@@ -16,24 +17,44 @@ JOBS = 3  # named in the table; the rest is counted
 
 
 def run(options: argparse.Namespace) -> int:
-    consumers = anyio.run(look, options)
+    consumers, abouts = anyio.run(look, options)
     if options.json:
-        told = [{**msgspec.to_builtins(each), "alive": each.alive} for each in consumers]
+        told = [
+            {**msgspec.to_builtins(each), "alive": each.alive, **msgspec.structs.asdict(about_of(each, abouts))}
+            for each in consumers
+        ]
         print(msgspec.json.encode(told).decode())
         return 0
     if not consumers:
         say("no consumer is there; start one with `python3 -m ops consume`, or all with `python3 -m ops up`")
         return 0
-    shown = table("worker", "platforms", "state", "seen", "jobs")
+    shown = table("worker", "host", "platforms", "version", "state", "seen", "lag", "memory", "jobs")
     for each in consumers:
-        row(shown, each.owner, ",".join(each.platforms), WORDS[each.alive], seen(each), jobs_of(each))
+        about = about_of(each, abouts)
+        facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), jobs_of(each))
+        platforms = ",".join(each.platforms)
+        row(shown, each.owner, about.host or "", platforms, about.version or "", WORDS[each.alive], seen(each), *facts)
     console().print(shown)
     return 0
 
 
-async def look(options: argparse.Namespace) -> list[Consumer]:
+async def look(options: argparse.Namespace) -> tuple[list[Consumer], dict[str, About]]:
     async with reach(options.data) as store:
-        return await Presence(Transitions(store), StreamsSettings.read().platforms).see()
+        presence = Presence(Transitions(store), StreamsSettings.read().platforms)
+        return await presence.see(), await presence.told()
+
+
+def about_of(consumer: Consumer, abouts: dict[str, About]) -> About:
+    """What it tells of itself; one that never beat tells nothing."""
+    return abouts.get(consumer.owner, About())
+
+
+def lag(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def megabytes(memory: int | None) -> str:
+    return "" if memory is None else f"{memory / 1e6:.0f} MB"
 
 
 def seen(consumer: Consumer) -> str:

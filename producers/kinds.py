@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streams.errors import WrongField
+from streams.validation import field_of
 
 Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -68,15 +69,6 @@ def check_args(kind: str, args: Any) -> None:
         try:
             msgspec.convert(args, expected)
         except msgspec.ValidationError as error:
-            raise WrongField(*field_of(error, "args")) from None
+            raise WrongField(*field_of(error, "args", expected)) from None
     elif not isinstance(args, dict):
         raise WrongField("args", "must be an object")
-
-
-def field_of(error: msgspec.ValidationError, root: str) -> tuple[str, str]:
-    """The field a validation error is about, as a path from `root`, and what is wrong with it."""
-    reason, _, path = str(error).partition(" - at `")
-    inner = path.rstrip("`").removeprefix("$").lstrip(".")
-    if not inner and (named := reason.split("`")[1::2]) and reason.startswith("Object "):
-        inner = named[-1]  # a missing or an unknown field: the sentence itself names it
-    return (f"{root}.{inner}" if root and inner else inner or root), reason.replace("`", "'")

@@ -50,7 +50,6 @@ class Producer:
     def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
         self._transitions = transitions
         self._platforms = platforms
-        self._known = False  # whether the server has the script: it keeps it, unless it is told to forget or replaced
 
     async def submit(self, submission: Submission) -> Submitted:
         """Accept a job. Raises `WrongField`, `OtherBody` or `StoreFull`; then nothing was stored."""
@@ -75,24 +74,21 @@ class Producer:
             # The store works on a full one while we check the next.
             if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):
                 del gathering[job.platform]
-                if not self._known:  # a server that does not know the script yet would take them in another order
-                    await self._send(batch, answers)
-                    self._known = True
-                else:
-                    under_way.append(asyncio.create_task(self._send(batch, answers)))
-                    await asyncio.sleep(0)
+                under_way.append(asyncio.create_task(self._send(batch, answers, whole=True)))
+                await asyncio.sleep(0)
         for batch in gathering.values():
             if not under_way:
                 await self._send(batch, answers)
             else:
-                under_way.append(asyncio.create_task(self._send(batch, answers)))
+                under_way.append(asyncio.create_task(self._send(batch, answers, whole=True)))
         for outcome in await asyncio.gather(*under_way, return_exceptions=True):
             if outcome is not None:
                 raise outcome
         return [answers[index] for index in range(len(submissions))]
 
-    async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused]) -> None:
-        words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch])
+    async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused], *, whole: bool = False) -> None:
+        """`whole`: others are under way, and a server that forgot the script would take them in another order."""
+        words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch], whole=whole)
         for (index, job, _), answer in zip(batch, words, strict=True):
             answers[index] = _answer(job, answer)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from producers.kinds import check_args, field_of
+from producers.kinds import check_args
 from producers.producer import fingerprint
 from streams.errors import BadConfiguration, ScheduleNotFound, WrongField
 from streams.events import iso
@@ -25,6 +25,7 @@ from streams.schedules import (
     read_schedules,
 )
 from streams.transitions import Transitions
+from streams.validation import field_of
 
 LARGEST = 64 * 1024  # of a definition: it is read at each of its ticks
 
@@ -160,7 +161,7 @@ def options_of(said: Any) -> Options:
     try:
         return msgspec.convert(said, Options)
     except msgspec.ValidationError as error:
-        raise WrongField(*field_of(error, "options")) from None
+        raise WrongField(*field_of(error, "options", Options)) from None
     except WrongField as error:
         raise WrongField(f"options.{error.field}", error.reason) from None
 

@@ -39,6 +39,7 @@ def describe(census: Census) -> dict[str, Any]:
             "workflow_id": job.workflow_id,
             "started_at": iso(job.record.started_ms or 0),
             "elapsed_seconds": round(job.elapsed_seconds, 3),
+            "progress": job.progress,
         }
         for job in census.running
     ]

@@ -51,8 +51,15 @@ class Store:
         """Another way to the same server, for one reader that waits up to `block_seconds` on the server."""
         return Store(self.url, answer_seconds=block_seconds + ANSWER_SECONDS)
 
-    async def run(self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any]) -> Any:
-        """Run a script once. The server may have forgotten it at any time: then it is sent whole."""
+    async def run(
+        self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
+    ) -> Any:
+        """Run a script once. The server may have forgotten it at any time: then it is sent whole.
+
+        With `whole` it is sent so at once: of several calls under way none can then overtake another.
+        """
+        if whole:
+            return await self.command("EVAL", script.text, len(keys), *keys, *args)
         wire = self._wire
         if wire is None or wire.closed:
             wire = await self._open()
@@ -111,7 +118,7 @@ def explain(error: Exception) -> Exception:
 async def check_fitness(store: Store) -> list[str]:
     """Refuse a server that would lose jobs; return what is allowed but not recommended, as sentences."""
     memory, persistence, replication = [
-        _fields(raw)
+        info_fields(raw)
         for raw in await store.commands([("INFO", part) for part in ("memory", "persistence", "replication")])
     ]
     policy = memory.get("maxmemory_policy", "noeviction")
@@ -130,6 +137,7 @@ async def check_fitness(store: Store) -> list[str]:
     return advice
 
 
-def _fields(info: bytes) -> dict[str, str]:
+def info_fields(info: bytes) -> dict[str, str]:
+    """A section of INFO, by name."""
     lines = (line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
     return {name: value.strip() for name, value in lines}

@@ -51,7 +51,7 @@ class WrongField(Refused):
     """One value of a submission is wrong."""
 
     def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
+        super().__init__(f"{field}: {reason}" if field else reason)
         self.field = field
         self.reason = reason
 

@@ -22,6 +22,7 @@ PLATFORM_KEYS: Final = (
     "alarms",
     "leases",
     "beats",
+    "consumers",
     "bell",
     "events",
     "ended_completed",
@@ -40,10 +41,12 @@ PLATFORM_KEYS: Final = (
 JOB_KEYS: Final = {"record": "job", "log": "log", "args": "args", "steps": "steps"}
 """What a job has: the name used by transitions, and the word in the key."""
 
-_PLATFORM = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_WORD = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_LABEL = re.compile(r"[A-Za-z0-9._:@/-]{1,64}")
+PLATFORM_FORM: Final = r"[a-z0-9][a-z0-9_-]{0,31}"
+KEY_FORM: Final = r"[A-Za-z0-9_-]{1,64}"
+WORD_FORM: Final = r"[A-Za-z0-9._-]{1,64}"
+LABEL_FORM: Final = r"[A-Za-z0-9._:@/-]{1,64}"
+
+_PLATFORM, _KEY, _WORD, _LABEL = map(re.compile, (PLATFORM_FORM, KEY_FORM, WORD_FORM, LABEL_FORM))
 
 
 class PlatformKeys:
@@ -80,6 +83,10 @@ class PlatformKeys:
     def parked(self, label: str) -> str:
         """The jobs that wait until their limit key allows another."""
         return f"{self.prefix}parked:{label}"
+
+    def starts(self, label: str) -> str:
+        """The last starts of a limit key."""
+        return f"{self.prefix}starts:{label}"
 
     def steps(self, key: str) -> str:
         return self._steps + key

@@ -15,8 +15,9 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 SECRETS = re.compile(
     r"""(?P<before> \bbearer\s+                    # what an Authorization header brings
                   | \b(?:ticket|tailrace_session)=  # in an address, in a cookie
-                  | ://[^\s/@:]*:(?=[^\s/@]+@)       # the password in the address of a store
+                  | \bhooks\.slack\.com/\w+/ | \bdiscord(?:app)?\.com/api/webhooks/  # who has these may write there
         )[^\s&;,"'@\\]+
+      | (?P<address> ://[^\s/@:]*:)[^\s/@]+(?=@)     # the password in the address of a store or of a server
       | (?P<mark> \btr[kts]_)[A-Za-z0-9_-]{16,}      # our own keys, tickets and sessions, wherever they stand
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -25,7 +26,7 @@ SECRETS = re.compile(
 
 def mask(text: str) -> str:
     """The text without what would let somebody in."""
-    return SECRETS.sub(lambda found: f"{found['before'] or found['mark']}***", text)
+    return SECRETS.sub(lambda found: f"{found[found.lastgroup or 0]}***", text)
 
 
 def masked(value: Any) -> Any:

@@ -65,6 +65,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
     retryAt: str | None = None
     until: str | None = None
+    expiresAt: str | None = None
     by: str | None = None
 
 
@@ -129,6 +130,26 @@ class Pulse(Struct, frozen=True):
     stray: list[tuple[str, str]]  # key and nonce of jobs its consumer owns and does not run
     stop: list[str]  # nonces of attempts that are asked to stop
     restarts: int  # how often a restart of the platform's consumers was asked for
+
+
+class Refused(Struct, frozen=True):
+    """Writes of an attempt that the fence kept out, as its consumer counted them."""
+
+    job_id: str
+    attempt: int
+    writes: int
+
+
+class About(Struct, frozen=True, omit_defaults=True):
+    """What a consumer tells of itself with its beats, for people to read; nothing is decided by it."""
+
+    host: str | None = None
+    pid: int | None = None
+    version: str | None = None
+    started_at: str | None = None
+    memory_bytes: int | None = None
+    lag_seconds: float | None = None  # the longest time its loop was held, of the last seconds
+    refused: tuple[Refused, ...] = ()
 
 
 class Hint(Struct, frozen=True, gc=False):

@@ -1,13 +1,13 @@
 """What a submission may ask for beyond its platform's policy: when, how often, in which order, for how long."""
 
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from streams.errors import WrongField
-from streams.keys import BANDS, check_label
+from streams.keys import BANDS, LABEL_FORM, check_label
 
 Backoff = Literal["exponential", "fixed"]
 Mode = Literal["until_done", "throttle", "debounce"]
@@ -15,39 +15,47 @@ Mode = Literal["until_done", "throttle", "debounce"]
 LONGEST_SECONDS = 10 * 366 * 86_400.0
 MOST_ATTEMPTS = 1000
 
+# What a description of these fields says; the checks below are what refuses, with a sentence of their own.
+Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": LONGEST_SECONDS})]
+Attempts = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_ATTEMPTS})]
+Share = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+Label = Annotated[str, Meta(extra_json_schema={"pattern": f"^{LABEL_FORM}$"})]
+Priority = Annotated[str, Meta(extra_json_schema={"enum": list(BANDS)})]
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
 
 class Dedupe(Struct, frozen=True, forbid_unknown_fields=True):
     """Another submission under the same key is the same job, for as long as the mode says."""
 
-    key: str
+    key: Label
     mode: Mode = "until_done"
-    ttl_seconds: float | None = None  # for throttle
+    ttl_seconds: Seconds | None = None  # for throttle
 
 
 class Retrying(Struct, frozen=True, omit_defaults=True):
     """How an attempt that fails or takes too long is dealt with; None: as the policy of the platform says."""
 
-    attempts: int | None = None
+    attempts: Attempts | None = None
     backoff: Backoff | None = None
-    backoff_seconds: float | None = None
-    backoff_cap_seconds: float | None = None
-    jitter: float | None = None
-    timeout_seconds: float | None = None
-    lifetime_seconds: float | None = None
+    backoff_seconds: Seconds | None = None
+    backoff_cap_seconds: Seconds | None = None
+    jitter: Share | None = None
+    timeout_seconds: Seconds | None = None
+    lifetime_seconds: Seconds | None = None
 
 
 class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """All that can be said of one job; what is not said is as the platform's policy has it."""
 
-    priority: str = "normal"
-    delay_seconds: float | None = None
-    run_at: str | None = None  # ISO 8601 with its offset from UTC
-    expires_at: str | None = None  # the same: not started by then, it ends failed
+    priority: Priority = "normal"
+    delay_seconds: Seconds | None = None
+    run_at: Time | None = None  # ISO 8601 with its offset from UTC
+    expires_at: Time | None = None  # the same: not started by then, it ends failed
     first: bool = False
-    order_key: str | None = None
-    limit_key: str | None = None
+    order_key: Label | None = None
+    limit_key: Label | None = None
     dedupe: Dedupe | None = None
-    keep_seconds: float | None = None
+    keep_seconds: Seconds | None = None
 
     def __post_init__(self) -> None:
         if self.priority not in BANDS:

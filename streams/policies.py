@@ -9,6 +9,7 @@ from msgspec import Struct
 from streams.errors import BadConfiguration, WrongField
 from streams.keys import check_platform
 from streams.options import LONGEST_SECONDS, Backoff, Retrying, check_retrying, seconds
+from streams.validation import sentence_of
 
 LEAST: Final = {
     "overall": 0,
@@ -117,7 +118,10 @@ class Platforms(Mapping[str, Policy]):
             known = msgspec.to_builtins(changed.get(_checked(name), MANY))
             try:
                 changed[name] = msgspec.convert({**known, **fields}, Policy)
-            except (msgspec.ValidationError, WrongField, TypeError) as error:
+            except msgspec.ValidationError as error:
+                wrong = sentence_of(error, Policy)
+                raise BadConfiguration(f"platform {name} in the configuration file: {wrong}") from None
+            except (WrongField, TypeError) as error:
                 raise BadConfiguration(f"platform {name} in the configuration file: {error}") from None
         return Platforms(changed)
 

@@ -5,16 +5,21 @@ No clock but our own counts: the store's time and the consumers' may jump, a cou
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 import anyio
+import msgspec
 from msgspec import Struct
 
-from streams.keys import PlatformKeys, join_id
+from streams.errors import WrongField
+from streams.keys import PlatformKeys, join_id, split_id
+from streams.messages import About
 from streams.transitions import Transitions
 
 DEADLINE_SECONDS = 10.0  # a consumer's usual deadline: one that is silent for as long is not alive
 PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise
 LOOK_SECONDS = 0.1
+GLANCE_SECONDS = 0.5  # how old a look may be for who does not want to wait
 CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change says nothing of now
 
 
@@ -58,6 +63,7 @@ class Presence:
     ) -> None:
         self._transitions = transitions
         self._keys = [PlatformKeys(platform) for platform in platforms]
+        self._platforms = {keys.platform for keys in self._keys}
         self._patience_seconds = patience_seconds
         self._watches: dict[str, Watch] = {}
         self._looked: float | None = None
@@ -71,6 +77,34 @@ class Presence:
                 await anyio.sleep(LOOK_SECONDS)
                 now = await self._look()
             return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
+
+    async def glance(self) -> list[Consumer] | None:
+        """The same without waiting for a beat: by one look, or by one of a moment ago. None: nobody has looked yet."""
+        now = time.monotonic()
+        looked_lately = self._looked is not None and now - self._looked <= GLANCE_SECONDS
+        if not looked_lately and not self._one_at_a_time.locked():
+            async with self._one_at_a_time:
+                now = await self._look()
+        if self._looked is None or now - self._looked > CONTINUITY_SECONDS:
+            return None
+        return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
+
+    async def told(self) -> dict[str, About]:
+        """What consumers tell of themselves. What is not of these platforms, or not what they write, is left out."""
+        found: dict[str, About] = {}
+        for flat in await self._transitions.store.commands([("HGETALL", keys["consumers"]) for keys in self._keys]):
+            for owner, raw in zip(flat[::2], flat[1::2], strict=True):
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                    about = msgspec.json.decode(raw, type=About)
+                    refused = tuple(each for each in about.refused if self._is_ours(each.job_id))
+                    found[owner.decode()] = msgspec.structs.replace(about, refused=refused)
+        return found
+
+    def _is_ours(self, job_id: str) -> bool:
+        try:
+            return split_id(job_id)[0] in self._platforms
+        except WrongField:
+            return False
 
     async def _look(self) -> float:
         looks = await self._transitions.observe(self._keys)

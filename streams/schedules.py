@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 import msgspec
 from cronsim import CronSim, CronSimError
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from streams.connection import Command, Store
 from streams.errors import WrongField
@@ -28,7 +28,10 @@ LEAST_SECONDS = 1.0
 MOST_SECONDS = 366 * 86_400.0
 CRON_LENGTH = 200
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")  # with `-` and a tick it is still the key of a job
+NAME_FORM = r"[A-Za-z0-9_-]{1,48}"  # with `-` and a tick it is still the key of a job
+ScheduleName = Annotated[str, Meta(extra_json_schema={"pattern": f"^{NAME_FORM}$"})]
+
+_NAME = re.compile(NAME_FORM)
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from streams.errors import BadConfiguration, WrongField
 from streams.policies import Platforms
 from streams.schedules import Schedule
+from streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 
@@ -36,6 +37,8 @@ class Environment:
             return Path(path).read_text(encoding="utf-8").strip() or None
         except OSError as error:
             raise BadConfiguration(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise BadConfiguration(f"{name}_FILE: {path} is not UTF-8 text") from None
 
     def number(self, name: str, default: float, *, least: float = 0.0) -> float:
         text = self.text(name)
@@ -96,8 +99,9 @@ def _url(env: Environment) -> str | None:
     if url is None and (host := env.text("REDIS_HOST")):
         url = f"redis://{host}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
     if url is not None and not url.startswith(SCHEMES):
-        scheme = url.partition("://")[0]
-        raise BadConfiguration(f"REDIS_URL begins with {scheme!r}; this version serves {', '.join(SCHEMES)}")
+        scheme, found, _ = url.partition("://")
+        begins = f"begins with {scheme!r}" if found else "has no scheme"  # then all of it may be a password
+        raise BadConfiguration(f"REDIS_URL {begins}; this version serves {', '.join(SCHEMES)}")
     return url
 
 
@@ -125,7 +129,10 @@ def _schedules(table: Any, platforms: Platforms) -> tuple[Schedule, ...]:
         try:
             schedule = msgspec.convert({**fields, "name": name}, Schedule)
             platforms.known(schedule.platform)
-        except (msgspec.ValidationError, WrongField, TypeError) as error:
+        except msgspec.ValidationError as error:
+            wrong = sentence_of(error, Schedule)
+            raise BadConfiguration(f"schedule {name} in the configuration file: {wrong}") from None
+        except (WrongField, TypeError) as error:
             raise BadConfiguration(f"schedule {name} in the configuration file: {error}") from None
         found.append(schedule)
     return tuple(found)

@@ -12,6 +12,7 @@ from streams.connection import Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
+from streams.line import MOST, RECENT, Line, to_line
 from streams.messages import Claim, Job, Lease, Look, Pulse
 from streams.policies import Policy
 from streams.reading import to_claims, to_look, to_pulse, to_steps
@@ -23,7 +24,7 @@ DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
 SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
-TENDING = ("beat", "observe", "wake", "forget", "reclaim", "bury", "release", "fail")
+TENDING = ("beat", "observe", "tally", "line", "wake", "forget", "reclaim", "bury", "release", "fail")
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
 TICKING = ("tick", "agenda")
 BRINGING = (("submit",), ("schedule",), TICKING)  # what brings new work: refused when memory is full
@@ -62,9 +63,16 @@ class Transitions:
         self.store = store
 
     async def run(
-        self, names: tuple[str, ...], sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]]
+        self,
+        names: tuple[str, ...],
+        sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]],
+        *,
+        whole: bool = False,
     ) -> list[Any]:
-        """Run operations, platform by platform, in one call; one answer each, in order."""
+        """Run operations, platform by platform, in one call; one answer each, in order.
+
+        `whole`: this call must not overtake others that are under way, whatever the server knows of our scripts.
+        """
         keys: list[str] = []
         args: list[Any] = []
         for platform, operations in sheets:
@@ -74,18 +82,18 @@ class Transitions:
                 keys += operation.keys
                 args.append(operation.name)
                 args += operation.args
-        answers: list[Any] = await self.store.run(script(*names), keys, args)
+        answers: list[Any] = await self.store.run(script(*names), keys, args, whole=whole)
         return answers
 
     async def commit(self, platform: PlatformKeys, operations: Sequence[Operation]) -> list[Any]:
         """Settle what many attempts have to say and claim what comes next, in one call."""
         return await self.run(SETTLING, [(platform, operations)])
 
-    async def submit(self, jobs: Sequence[tuple[Job, str]]) -> list[list[str]]:
+    async def submit(self, jobs: Sequence[tuple[Job, str]], *, whole: bool = False) -> list[list[str]]:
         """Accept jobs of one platform, each with its fingerprint: `accepted <state>`, `again <state>` or `conflict`."""
         platform = PlatformKeys(jobs[0][0].platform)
         operations = [submit(platform, job, fingerprint) for job, fingerprint in jobs]
-        answers = await self.run(("submit",), [(platform, operations)])
+        answers = await self.run(("submit",), [(platform, operations)], whole=whole)
         return [[word.decode() for word in checked(answer)] for answer in answers]
 
     async def claim(
@@ -135,8 +143,9 @@ class Transitions:
     async def resume(self, platform: PlatformKeys) -> str:
         return await self._word(ACTING, platform, Operation("resume", (), ()))
 
-    async def restart(self, platform: PlatformKeys) -> int:
-        return int(checked((await self.run(ACTING, [(platform, [Operation("restart", (), ())])]))[0]))
+    async def restart(self, platform: PlatformKeys, request: str) -> int:
+        """`request` names what is asked: a call that is repeated under the same name counts once."""
+        return int(checked((await self.run(ACTING, [(platform, [Operation("restart", (), (request,))])]))[0]))
 
     async def schedule(
         self,
@@ -167,9 +176,11 @@ class Transitions:
         answers = await self.run(TICKING, [(platform, moves)])
         return [broken(answer) or [word.decode(errors="replace") for word in answer] for answer in answers]
 
-    async def beat(self, held: Sequence[tuple[PlatformKeys, Sequence[str]]], owner: str) -> list[Pulse]:
-        """Beat on platforms, in one call."""
-        sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces)))]) for keys, nonces in held]
+    async def beat(
+        self, held: Sequence[tuple[PlatformKeys, Sequence[str]]], owner: str, about: bytes = b""
+    ) -> list[Pulse]:
+        """Beat on platforms, in one call. `about` is what the owner has to tell of itself, if that is new."""
+        sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces), about))]) for keys, nonces in held]
         return [to_pulse(checked(answer)) for answer in await self.run(TENDING, sheets)]
 
     async def wake(self, platforms: Sequence[PlatformKeys]) -> int:
@@ -190,6 +201,17 @@ class Transitions:
         """See who beats and who runs what on platforms, in one call."""
         answers = await self.run(TENDING, [(keys, [Operation("observe", (), ())]) for keys in platforms])
         return [to_look(checked(answer)) for answer in answers]
+
+    async def tally(self, platforms: Sequence[PlatformKeys]) -> list[tuple[int, int] | BrokenOperation]:
+        """How many jobs wait on platforms, and how many have ever ended there, in one call."""
+        answers = await self.run(TENDING, [(keys, [Operation("tally", (), ())]) for keys in platforms])
+        return [broken(answer) or (int(answer[0]), int(answer[1])) for answer in answers]
+
+    async def line(self, platform: PlatformKeys, policy: Policy, most: int = MOST) -> Line:
+        """See who stands in line, and what may hold them up; at most so many are looked at."""
+        rates = (policy.rate, policy.key_rate, round(policy.key_rate_seconds * 1000))
+        operation = Operation("line", (), (most, RECENT, *rates))
+        return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[PlatformKeys]) -> list[Look]:
         """`observe` and `wake` on platforms, in one call."""

@@ -18,6 +18,10 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from streams.errors import BadConfiguration, NoStore
 
+NOT_A_URL = (
+    "it is no address; write redis://[user:password@]host[:port][/db], with / ? # @ : in a password as %2F and so on"
+)
+
 Answer = asyncio.Future[Any]
 
 
@@ -112,8 +116,10 @@ class Door:
                 **({} if url.startswith("unix://") else {"socket_keepalive": True}),
             }
             self._pool.make_connection()  # type: ignore[no-untyped-call]
-        except (ValueError, TypeError) as error:
+        except TypeError as error:  # an option after `?` that there is not
             raise BadConfiguration(f"REDIS_URL: {error}") from None
+        except ValueError:  # it may quote a piece of the password
+            raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}") from None
 
     async def open(self, answer_seconds: float) -> Wire:
         connection: Any = self._pool.make_connection()  # type: ignore[no-untyped-call]

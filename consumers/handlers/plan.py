@@ -1,12 +1,11 @@
 """make-plan: a study plan for a goal; asks the model at LLM_SERVER_URL when set, else makes a plain outline."""
 
-import os
 from typing import Any
 
 import anyio.to_thread
 
 from consumers.attempt import Attempt
-from consumers.handlers.model import ask_model
+from consumers.handlers.model import ask_model, model_url
 from consumers.registry import Handlers
 from producers.kinds import MakePlan
 
@@ -36,7 +35,7 @@ def outline(goal: str, material_ids: list[str]) -> list[dict[str, Any]]:
 
 
 async def describe(goal: str, weeks: list[dict[str, Any]]) -> str:
-    url = os.environ.get("LLM_SERVER_URL")
+    url = model_url()
     if not url:
         return "; ".join(f"week {week['week']}: {week['task']}" for week in weeks)
     prompt = f"Goal: {goal}\nOutline: {weeks}\nWrite a short study plan."

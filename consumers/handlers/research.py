@@ -1,13 +1,12 @@
 """research: look into a question in five steps; asks the model at LLM_SERVER_URL when set, else works offline."""
 
-import os
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from consumers.attempt import Attempt
-from consumers.handlers.model import ask_model
+from consumers.handlers.model import ask_model, model_url
 from consumers.registry import Handlers
 from producers.kinds import Research
 
@@ -28,7 +27,7 @@ async def research(attempt: Attempt[Research]) -> dict[str, Any]:
 
 
 async def work_on(task: str, query: str, notes: list[str]) -> str:
-    url = os.environ.get("LLM_SERVER_URL")
+    url = model_url()
     if not url:
         await anyio.sleep(STEP_SECONDS)
         return f"{task}: {query}"

@@ -1,15 +1,20 @@
 // Asking the gateway, and the state of the connection to it.
 
+import { clock } from "/page/words.js";
+
+// What the gateway refused, and why; status 0: it did not answer.
 export class Problem extends Error {
   constructor(status, body) {
-    super(body?.detail || `the gateway answered ${status}`);
+    super(body?.detail || (status ? `the gateway answered ${status}` : "The gateway did not answer."));
     this.status = status;
     this.field = body?.field;
   }
 }
 
 async function send(path, options) {
-  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) });
+  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => {
+    throw new Problem(0);
+  });
   const body = await answer.json().catch(() => null);
   if (answer.status === 401) link.up("signed out");
   if (!answer.ok) throw new Problem(answer.status, body);
@@ -19,6 +24,7 @@ async function send(path, options) {
 export const ask = (path) => send(path, { headers: { Accept: "application/json" } });
 export const act = (path, body = {}) =>
   send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+export const leave = (path) => send(path, { method: "DELETE" });
 
 const LONGEST_MS = 15_000;
 const OFFLINE_MS = 10_000; // without an answer for so long is more than a hiccup
@@ -49,34 +55,40 @@ export const link = {
   get words() {
     if (this.state !== "lost") return this.state;
     const wait = Math.max(0, Math.ceil((this.next - Date.now()) / 1000));
-    if (Date.now() - this.since > OFFLINE_MS) return `offline since ${new Date(this.since).toLocaleTimeString([], { hour12: false })}`;
+    if (Date.now() - this.since > OFFLINE_MS) return `offline since ${clock(this.since)}`;
     return wait ? `reconnecting in ${wait} s` : "reconnecting";
   },
 };
 
 // Look again and again while somebody looks at the page; slower while it fails. The answer is a way to look at once.
-export function poll(look, ms = 2000) {
+// `told` hears how it went: null, or after how many milliseconds it is tried again.
+const tellLink = (wait) => (wait == null ? link.up() : link.down(wait));
+
+export function poll(look, ms = 2000, told = tellLink) {
   let timer;
   let failures = 0;
   let busy = false;
+  let again = false; // somebody asked while we were looking
   async function once() {
     clearTimeout(timer);
+    again = busy;
     if (document.hidden || busy) return;
     busy = true;
     try {
       await look();
       failures = 0;
-      link.up();
+      told(null);
       timer = setTimeout(once, ms);
     } catch (error) {
-      if (!(error instanceof Problem || error instanceof TypeError || error instanceof DOMException)) console.error(error);
+      if (!(error instanceof Problem)) console.error(error);
       if (error.status === 401) return; // the page comes anew once somebody has signed in
       const wait = pause(++failures);
-      link.down(wait);
+      told(wait);
       timer = setTimeout(once, wait);
     } finally {
       busy = false;
     }
+    if (again) once();
   }
   document.addEventListener("visibilitychange", once);
   addEventListener("online", once);

@@ -1,33 +1,38 @@
 // One job: its lanes, its events as they come, what it was asked and what came of it.
 
-import { act, ask, Problem } from "/page/api.js";
-import { attempt, confirm, openSubmit, say, whisper } from "/page/dialogs.js";
+import { ask } from "/page/api.js";
+import { openSubmit, whisper } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
 import { follow } from "/page/follow.js";
 import { History, storyOf } from "/page/lanes.js";
+import { fencedLine, waitingLines } from "/page/line.js";
 import { timeline } from "/page/timeline.js";
-import { clock, duration, exact, keyOf, listPath, pretty, TONES } from "/page/words.js";
+import { clock, duration, exact, keyOf, listPath, precise, pretty, TONES } from "/page/words.js";
 
 const PIECE = 500; // events in the log, unless asked for more
 const QUIET_MS = 3000; // without news for so long, ask whether its worker still beats
+const ASK_MS = 2000;
 
 export async function showJob(main, id) {
   const path = `/api/jobs/${encodeURIComponent(id)}`;
   const rooms = ["head", "lanes", "log", "facts"].map((name) => main.appendChild(Object.assign(document.createElement("section"), { className: `job-${name}` })));
   const [head, lanes, log, facts] = rooms;
-  const readout = h("p", { class: "readout" }, "");
+  const opened = new Set(); // events that are shown whole
   let job = null;
   let args = null;
+  let saved = new Map(); // what steps gave: null until somebody wants to see it
   let history = new History();
   let fresh = null; // the history after a reset, until its first event is here
   let story = storyOf([]);
   let skew = 0; // how far this machine's clock is ahead of the store's
-  let opened = 0;
+  let began = 0;
   let live = []; // the delays of events that came while we watched
-  let silent = null;
+  let silent = null; // for how long its worker has not beaten
+  let refused = []; // late writes, as their workers count them
   let read = "";
   let shown = PIECE;
   let framed = false;
+  let tail = false; // whether the log follows what comes
 
   // News
 
@@ -39,6 +44,7 @@ export async function showJob(main, id) {
       silent = null;
       if (["started", "superseded", "retrying", "completed", "failed", "cancelled"].includes(event.status)) {
         whisper(`${event.status}${event.attempt ? `, attempt ${event.attempt}` : ""}`);
+        if (began) setTimeout(load, 100);
       }
       soon();
     },
@@ -49,19 +55,26 @@ export async function showJob(main, id) {
     gone: async () => !(await load()),
   });
   if (!reopen) return;
-  opened = Date.now();
+  began = Date.now();
+  tail = !job?.endedAt;
   setInterval(() => !story.ended && !document.hidden && history.events.length && (showLanes(), showHead()), 250);
-  setInterval(listen, 2000);
+  setInterval(wonder, ASK_MS);
+  setTimeout(wonder, 300);
+  document.addEventListener("zone", () => show());
 
+  // Whether there is such a job, as far as anybody can tell.
   async function load() {
     try {
       job = (await ask(path)).data;
       args ??= await ask(`${path}/args`).then((answer) => answer.data, () => null);
+      const { steps } = await ask(`${path}/steps`).then((answer) => answer.data, () => ({ steps: [] }));
+      saved = new Map(steps.map((name) => [name, saved.get(name) ?? null]));
+      if (history.events.length) soon();
       return true;
     } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 404) return true;
+      if (error.status !== 404) return true;
       rooms.slice(1).forEach((room) => draw(room));
-      draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. Jobs that run: `, h("a", { href: "/" }, "overview"), "."));
+      draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. An id is <platform>.<key>. `, h("a", { href: "/" }, "What there is"), "."));
       document.title = "no such job · Tailrace";
       return false;
     }
@@ -69,19 +82,29 @@ export async function showJob(main, id) {
 
   function measure(event) {
     const delay = Date.now() - Date.parse(event.time);
-    if (opened && Date.now() - opened > 1500) live = [...live, delay].slice(-20);
+    if (began && Date.now() - began > 1500) live = [...live, delay].slice(-20);
     skew = live.length ? Math.min(...live) : Math.min(skew, delay);
   }
 
-  async function listen() {
+  // What no event tells: why it waits, whether its worker is silent, what was refused.
+  async function wonder() {
+    if (document.hidden || !history.events.length) return;
+    if (["waiting", "delayed"].includes(story.state)) await load();
     const last = story.last && Date.parse(story.last.time);
-    if (document.hidden || !story.running || Date.now() - skew - last < QUIET_MS) return;
+    const worried = story.running && Date.now() - skew - last > QUIET_MS;
+    const curious = story.crashes > 0 && (!story.ended || Date.now() - last < 60_000 || !refused.asked);
+    if (!worried && !curious) return;
     const { data } = await ask("/api/v2/workers/status").catch(() => ({ data: { workers: [] } }));
+    refused = data.workers.flatMap((each) => each.refused.filter((one) => one.job_id === id).map((one) => ({ ...one, worker: each.worker_id })));
+    refused.asked = true;
     const worker = data.workers.find((each) => each.worker_id === story.running?.worker);
-    if (!worker) return;
-    const age = worker.last_change_seconds ?? worker.watched_seconds;
-    silent = worker.alive === false || age > Math.max(3, 0.4 * (worker.deadline_seconds ?? 10)) ? age : null;
+    const age = worker && (worker.last_change_seconds ?? worker.watched_seconds);
+    silent = worker && (worker.alive === false || age > Math.max(3, 0.4 * (worker.deadline_seconds ?? 10))) ? age : null;
+    showLanes();
   }
+
+  // What can be done comes when somebody wants to.
+  const act = async (what) => (await import("/page/acts.js"))[what]({ id, path, story, reopen });
 
   // What is seen
 
@@ -93,11 +116,15 @@ export async function showJob(main, id) {
     next(() => {
       framed = false;
       story = storyOf(history.events);
-      showHead();
-      showLanes();
-      showLog();
-      showFacts();
+      show();
     });
+  }
+
+  function show() {
+    showHead();
+    showLanes();
+    showLog();
+    showFacts();
   }
 
   function status() {
@@ -118,13 +145,13 @@ export async function showJob(main, id) {
       h("div", { class: "title" },
         h("a", { href: "/", class: "back" }, "platforms"),
         h("h1", null, h("code", null, id)),
-        h("button", { type: "button", class: "small", onclick: copy }, "copy"),
+        h("button", { type: "button", class: "small", onclick: () => act("copy") }, "copy"),
         h("span", { class: "acts" },
-          !story.ended && !story.running?.cancelling && h("button", { type: "button", key: "cancel", class: "danger", onclick: cancel }, "cancel"),
+          !story.ended && !story.running?.cancelling && h("button", { type: "button", key: "cancel", class: "danger needs-act", onclick: () => act("cancel") }, "cancel"),
           ["failed", "cancelled"].includes(story.state) && [
-            h("button", { type: "button", key: "retry", class: "primary", onclick: retry }, "retry"),
-            h("button", { type: "button", key: "drop", class: "danger", onclick: drop }, "drop")],
-          h("button", { type: "button", key: "again", onclick: () => openSubmit({ platform: job?.platform, kind: job?.kind, args: args?.kept ? args.args : undefined }) }, "submit again…"),
+            h("button", { type: "button", key: "retry", class: "primary needs-act", onclick: () => ((tail = true), act("retry")) }, "retry"),
+            h("button", { type: "button", key: "drop", class: "danger needs-act", onclick: () => act("drop") }, "drop")],
+          h("button", { type: "button", key: "again", class: "needs-submit", onclick: () => openSubmit({ platform: job?.platform, kind: job?.kind, args: args?.kept ? args.args : undefined, from: id }) }, "edit and submit…"),
           h("a", { class: "button", key: "raw", href: path }, "raw JSON"))),
       h("p", { class: "facts" },
         h("span", { class: `chip tone-${TONES[word]}`, id: "state" }, word),
@@ -135,46 +162,69 @@ export async function showJob(main, id) {
           job.priority !== "normal" && h("span", null, `${job.priority} priority`)],
         story.failures > 0 && h("span", null, `failures ${story.failures}${limits.attempts ? ` of ${limits.attempts}` : ""}`),
         story.crashes > 0 && h("span", null, `workers lost ${story.crashes}${limits.crashes ? ` of ${limits.crashes}` : ""}`),
-        job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(Date.parse(job.createdAt))}`)));
+        job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(Date.parse(job.createdAt))}`)),
+      ["waiting", "delayed"].includes(word) && waitingLines(job?.waiting, Date.now() - skew));
   }
 
   function showLanes() {
-    const words = (text) => {
-      read = text;
-      draw(readout.at, text);
-    };
     draw(lanes, h("h2", { class: "unseen" }, "Attempts"),
-      timeline(story, Date.now() - skew, { read: words, open: openEvent, silent }),
-      h("p", { class: "readout", key: "readout" }, read || "Point at a step, or move to it with tab, to read what it said."));
-    readout.at = lanes.querySelector(".readout");
+      timeline(story, Date.now() - skew, { read: readOut, open: openStep, silent }),
+      fencedLine(story.lanes, refused),
+      h("p", { class: "readout", key: "readout" }, read || (story.lanes.some((lane) => lane.steps.length) && "Point at a step to read what it said, press it to see all of it.")));
+  }
+
+  function readOut(text) {
+    read = text;
+    draw(lanes.querySelector(".readout"), text);
   }
 
   function showLog() {
     const events = history.events;
     const box = log.querySelector(".events");
-    const following = !box || box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+    const following = tail && (!box || box.scrollHeight - box.scrollTop - box.clientHeight < 40);
     const hidden = Math.max(0, events.length - shown);
-    draw(log, h("div", { class: "head" }, h("h2", null, "Events"), h("p", null, `${events.length}`)),
+    draw(log, h("div", { class: "head" }, h("h2", null, "Events"), h("p", null, `${events.length}${story.ended ? "" : ", live"}`)),
       h("ol", { class: "events", tabindex: "0", "aria-label": "events" },
         hidden > 0 && h("li", { key: "earlier" }, h("button", { type: "button", onclick: () => ((shown *= 4), showLog()) }, `show earlier ones (${hidden})`)),
-        events.slice(hidden).map((event) =>
-          h("li", { key: event.id, "data-id": event.id },
-            h("time", { title: exact(event.time), datetime: event.time }, event.time.slice(11, 23)),
-            h("span", { class: "n" }, event.attempt ?? "–"),
-            h("span", { class: `tone-${TONES[event.status] ?? "wait"} status` }, event.status),
-            h("span", { class: "text" }, textOf(event))))));
+        events.slice(hidden).map(eventRow)));
     const grown = log.querySelector(".events");
     if (following) grown.scrollTop = grown.scrollHeight;
   }
 
-  function openEvent(eventId) {
+  function eventRow(event) {
+    const turn = () => {
+      opened[opened.has(event.id) ? "delete" : "add"](event.id);
+      showLog();
+    };
+    return h("li", { key: event.id, "data-id": event.id, "data-row": true, tabindex: "-1", "aria-expanded": String(opened.has(event.id)),
+      onclick: (click) => !click.target.closest("pre") && getSelection().isCollapsed && turn(), onkeydown: (key) => key.key === "Enter" && turn() },
+      h("time", { title: exact(event.time), datetime: event.time }, precise(event.time)),
+      h("span", { class: "n" }, event.attempt ?? "–"),
+      h("span", { class: `tone-${TONES[event.status] ?? "wait"} status` }, event.status),
+      h("span", { class: "text" }, textOf(event)),
+      opened.has(event.id) && h("pre", null, pretty(event)));
+  }
+
+  // A segment opens what was reported with it, and what was saved under its name.
+  function openStep(eventId, step) {
     const index = history.events.findIndex((event) => event.id === eventId);
-    if (history.events.length - index > shown) [shown] = [history.events.length - index, showLog()];
+    shown = Math.max(shown, history.events.length - index);
+    opened.add(eventId);
     showLog();
     const row = [...log.querySelectorAll("[data-id]")].find((each) => each.dataset.id === eventId);
-    row?.scrollIntoView({ block: "center" });
+    log.querySelector(".events").scrollTop = row?.offsetTop - row?.parentNode.offsetTop - 40;
+    row?.scrollIntoView({ block: "nearest" });
     row?.classList.remove("lit");
     requestAnimationFrame(() => row?.classList.add("lit"));
+    if (saved.has(String(step)) && saved.get(String(step)) == null) openSaved(String(step));
+  }
+
+  async function openSaved(name) {
+    if (saved.get(name) == null) {
+      const { data } = await ask(`${path}/steps?name=${encodeURIComponent(name)}`).catch((error) => ({ data: { value: error.message } }));
+      saved.set(name, pretty(data.value));
+    } else saved.set(name, null);
+    showFacts();
   }
 
   function showFacts() {
@@ -183,35 +233,11 @@ export async function showJob(main, id) {
     draw(facts,
       args && (args.kept ? fact("Args", pretty(args.args))
         : h("div", { key: "gone" }, h("h2", null, "Args"), h("p", { class: "dim" }, "No longer kept: args go when a job completes."))),
+      saved.size > 0 && h("div", { class: "fact", key: "saved" }, h("h2", null, "Saved steps"),
+        [...saved].map(([name, value]) => h("div", { key: name, class: "saved" },
+          h("button", { type: "button", class: "small", "aria-expanded": String(value != null), onclick: () => openSaved(name) }, name), value != null && h("pre", { tabindex: "0" }, value)))),
       end?.status === "completed" && fact("Result", pretty(end.result ?? null)),
       error && fact(story.state === "failed" ? "Error" : "Last error", [`${error.type}: ${error.message}`, error.traceback].filter(Boolean).join("\n\n")));
-  }
-
-  // What is done
-
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(id);
-      say("The id is copied.");
-    } catch {
-      getSelection().selectAllChildren(head.querySelector("h1"));
-      say("The id is selected: copy it with the keyboard.");
-    }
-  }
-
-  async function cancel() {
-    const running = story.running ? "Its attempt is asked to stop with the next beat." : "It has not started and never will.";
-    if (!(await confirm("Cancel this job?", running, "Cancel the job"))) return;
-    await attempt(() => act(`${path}/cancel`, { by: "the page" }), (answer) => (answer.status === "cancelling" ? "Its attempt was asked to stop." : "The job is cancelled."));
-  }
-
-  async function retry() {
-    if (await attempt(() => act(`${path}/retry`, { by: "the page" }), () => "Back in line.")) reopen();
-  }
-
-  async function drop() {
-    if (!(await confirm("Drop this job?", "It and its history are gone for good.", "Drop 1 job"))) return;
-    if (await attempt(() => act(`${path}/drop`), () => "Dropped.")) location.href = "/";
   }
 }
 

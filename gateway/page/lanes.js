@@ -1,6 +1,8 @@
 // What happened to a job, told from nothing but its events: a lane for each attempt, and the time axis they share.
 // Pure: events and a time in, plain values out.
 
+import { percent } from "/page/words.js";
+
 const ENDS = new Set(["completed", "failed", "cancelled"]);
 
 // The events of one job, each once.
@@ -92,13 +94,6 @@ export function storyOf(events) {
   if (!lane && wait) story.lanes.push({ attempt: null, worker: null, wait, started: null, steps: [], end: null, outcome: null });
   story.running = lane;
   return story;
-}
-
-// How far a numbered step is; a number without `of` is per cent already.
-export function percent({ step, of }) {
-  if (typeof step !== "number") return null;
-  const share = of == null ? step : of > 0 ? (100 * step) / of : 100;
-  return Math.min(100, Math.max(0, share));
 }
 
 const NICE = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];

@@ -1,10 +1,11 @@
 // The jobs of one platform in one state, page by page; which ones is in the address.
 
-import { act, ask, poll, Problem } from "/page/api.js";
+import { ask, poll } from "/page/api.js";
 import { deadLetters, DeadLetters } from "/page/dead.js";
-import { attempt, confirm } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
-import { ago, count, exact, jobPath, keyOf, listPath, TONES } from "/page/words.js";
+import { hear } from "/page/hear.js";
+import { confirmRestart } from "/page/workers.js";
+import { ago, clock, count, exact, jobPath, keyOf, listPath, TONES } from "/page/words.js";
 
 const STATES = { waiting: "waiting", active: "running", delayed: "delayed", completed: "completed", failed: "failed", cancelled: "cancelled" };
 const PIECE = 50;
@@ -12,63 +13,81 @@ const PIECE = 50;
 export function showList(main, platform, state) {
   document.title = `${platform} · Tailrace`;
   const path = `/api/platforms/${encodeURIComponent(platform)}`;
-  const dead = new DeadLetters();
+  const dead = new DeadLetters({ shown: PIECE, open: true });
   let pages = 1;
   let found = null;
   let unknown = null;
+  let expected = 0;
   const look = poll(async () => {
     try {
       const { data } = await ask(path);
-      const jobs = [];
-      let next = "";
-      for (let page = 0; page < pages && next != null; page++) {
-        const answer = await ask(`${path}/jobs?state=${state}&limit=${PIECE}${next && `&after=${encodeURIComponent(next)}`}`);
-        jobs.push(...answer.data);
-        next = answer.next;
-      }
       if (state === "failed") await dead.look([data]);
-      found = { data, jobs, next };
+      found = { data, ...(state === "failed" ? { jobs: [], next: null } : await read()) };
     } catch (error) {
-      if (!(error instanceof Problem && error.status < 500)) throw error;
+      if (!(error.status >= 400 && error.status < 500) || error.status === 401) throw error;
       unknown = error.message;
     }
     show();
   });
+  hear(`/api/events?platform=${encodeURIComponent(platform)}`, { missed: look, event: ({ status }) => {
+    if (status !== "progress") expected ||= setTimeout(() => ((expected = 0), look()), 1000);
+  } });
+  document.addEventListener("zone", () => found && show());
+
+  async function read() {
+    const jobs = [];
+    let next = "";
+    for (let page = 0; page < pages && next != null; page++) {
+      const answer = await ask(`${path}/jobs?state=${state}&limit=${PIECE}${next && `&after=${encodeURIComponent(next)}`}`);
+      jobs.push(...answer.data);
+      next = answer.next;
+    }
+    return { jobs, next };
+  }
 
   function show() {
-    if (unknown) return draw(main, h("p", { class: "empty" }, unknown));
+    if (unknown) return draw(main, h("p", { class: "empty" }, unknown, " ", h("a", { href: "/" }, "All platforms")));
     const { data, jobs, next } = found;
     const first = !main.firstChild;
+    const many = data.consumers.length;
     draw(main,
       h("div", { class: "title" }, h("a", { href: "/", class: "back" }, "platforms"), h("h1", null, platform),
-        h("span", { class: "dim" }, data.paused ? "paused" : data.consumers.length ? count(data.consumers.length, "consumer") : "no consumer serves this"),
-        h("span", { class: "acts" }, h("button", { type: "button", disabled: !data.consumers.length, onclick: restart }, "restart consumers"))),
+        h("span", { class: data.paused || !many ? "tone-silent" : "dim" }, standing(data)),
+        h("span", { class: "acts" }, h("button", { type: "button", class: "needs-admin", disabled: !many, onclick: () => confirmRestart(`${count(many, "consumer")} of ${platform}`, platform).then(look) }, "restart consumers"))),
       h("nav", { class: "tabs", "aria-label": "state" }, Object.entries(STATES).map(([word, counted]) =>
         h("a", { href: listPath(platform, word), "aria-current": word === state ? "page" : null }, counted, " ", h("span", { class: "dim num" }, data[counted])))),
       state === "failed" && deadLetters(dead, look),
-      jobs.length ? table(jobs) : h("p", { class: "empty" }, `No job of ${platform} is ${STATES[state] ?? state}. Try `,
+      jobs.length ? table(jobs) : !(state === "failed" && data.failed) && h("p", { class: "empty" }, `No job of ${platform} is ${STATES[state] ?? state}. Try `,
         h("code", null, `python3 -m ops submit ${platform} drill --follow`)),
       next != null && h("button", { type: "button", class: "wide", onclick: () => (pages++, look()) }, "show more"));
     if (first) main.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
+}
 
-  async function restart() {
-    const many = count(found.data.consumers.length, "consumer");
-    if (await confirm(`Restart ${many} of ${platform}?`, "Each ends what it runs, leaves, and is started anew by its supervisor. No attempt is lost by it.", "Restart")) {
-      await attempt(() => act(`/api/v2/workers/${encodeURIComponent(platform)}/restart`), () => `${platform}: asked to restart.`);
-    }
-  }
+function standing(data) {
+  if (data.paused) return `paused${data.pausedBy ? ` by ${data.pausedBy}` : ""}`;
+  return data.consumers.length ? count(data.consumers.length, "consumer") : `no consumer serves this: python3 -m ops consume ${data.platform}`;
+}
+
+// What else has a time: it ended, it runs later, it was started.
+function timeOf({ endedAt, runAt, status, startedAt }) {
+  return endedAt ? ["ended", endedAt] : runAt ? ["runs", runAt] : status === "active" ? ["started", startedAt] : ["", null];
+}
+
+function lastTime(job) {
+  const [label, at] = timeOf(job);
+  return h("td", { "data-label": label || null, title: exact(at) }, label === "runs" ? clock(Date.parse(at)) : at && ago(at));
 }
 
 function table(jobs) {
   return h("table", { class: "jobs" },
-    h("thead", null, h("tr", null, ["job", "kind", "attempt", "created", "ended", ""].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", null, h("tr", null, ["job", "kind", "attempt", "created", timeOf(jobs[0])[0], ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "error"))))),
     h("tbody", null, jobs.map((job) =>
       h("tr", { key: job.jobId, "data-row": true },
         h("td", { "data-label": "job" }, h("i", { class: `dot tone-${TONES[job.status]}`, title: job.status }), h("a", { href: jobPath(job.jobId) }, h("code", null, keyOf(job.jobId)))),
         h("td", { "data-label": "kind" }, job.kind),
         h("td", { "data-label": "attempt" }, job.attempt ?? "–"),
         h("td", { "data-label": "created", title: exact(job.createdAt) }, ago(job.createdAt)),
-        h("td", { "data-label": job.runAt ? "runs" : "ended", title: exact(job.endedAt ?? job.runAt) }, job.runAt ? new Date(job.runAt).toLocaleTimeString() : job.endedAt ? ago(job.endedAt) : "–"),
+        lastTime(job),
         h("td", { class: "message" }, job.error && `${job.error.type}: ${job.error.message}`)))));
 }

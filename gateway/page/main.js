@@ -1,10 +1,13 @@
 // The page: which view this address is, the header, and the keys.
 
-import { link } from "/page/api.js";
-import { openSubmit, prepareDialogs, whisper } from "/page/dialogs.js";
-import { jobPath } from "/page/words.js";
+import { ask, leave, link, poll } from "/page/api.js";
+import { openSubmit, showKeys, whisper } from "/page/dialogs.js";
+import { bytes, count, jobPath, keep, zone } from "/page/words.js";
 
 const by = (id) => document.getElementById(id);
+const AROUND_MS = 10_000;
+
+// The header
 
 function showLink(before) {
   by("link").dataset.state = link.state;
@@ -17,20 +20,49 @@ link.changed = async (before) => {
 };
 setInterval(() => link.state === "lost" && showLink(), 500);
 
+function showZone() {
+  by("zone").textContent = zone.utc ? "UTC" : "local";
+  by("zone").setAttribute("aria-label", `Times are ${zone.utc ? "UTC" : "of this zone"}`);
+}
+document.addEventListener("zone", showZone);
+showZone();
+
+// What stands around the jobs. Whatever is wrong with the connection is for the views to say.
+async function lookAround() {
+  const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then(({ data }) => data, () => null)));
+  if (store) {
+    const { server, version, memoryBytes } = store;
+    by("store").textContent = `store ${server} ${version.split(".", 2).join(".")}${memoryBytes == null ? "" : ` · ${bytes(memoryBytes)}`}`;
+    by("store").title = `${server} ${version}`;
+  }
+  if (workers) by("workers-alive").textContent = count(workers.summary.alive_count, "worker");
+}
+
+// What the key may not do is not offered.
+async function lookAtSession() {
+  const session = await ask("/api/session").catch(() => null);
+  if (!session) return;
+  document.documentElement.dataset.may = session.data.scopes.join(" ");
+  by("sign-out").hidden = !session.data.key;
+}
+
+by("sign-out").onclick = () => leave("/api/session").then(() => location.reload(), () => location.reload());
+by("zone").onclick = () => zone.turn();
+by("submit-open").onclick = () => openSubmit();
+by("help-open").onclick = showKeys;
 by("theme").onclick = () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  try {
-    localStorage.setItem("theme", root.dataset.theme);
-  } catch { /* then it holds for this page alone */ }
+  keep("theme", root.dataset.theme);
 };
-
 by("find").onsubmit = (event) => {
   event.preventDefault();
   const id = by("find-id").value.trim();
   if (id) location.href = jobPath(id);
 };
+
+// The keys
 
 function move(by) {
   const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent);
@@ -44,13 +76,14 @@ const KEYS = {
   j: () => move(1),
   k: () => move(-1),
   n: () => openSubmit(),
-  "?": () => by("help").showModal(),
+  u: () => zone.turn(),
+  "?": showKeys,
   Escape: () => location.pathname + location.search !== "/" && (location.href = "/"),
 };
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (event.target.closest("input, textarea, select")) {
+  if (event.target.closest("input:not([type=checkbox]), textarea, select")) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
@@ -61,10 +94,18 @@ addEventListener("keydown", (event) => {
   }
 });
 
-prepareDialogs();
+// Each view brings what it needs and no more.
+function view(name) {
+  const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/page/${name === "job" ? "job" : "overview"}.css` });
+  document.head.append(sheet);
+  const styled = new Promise((done) => (sheet.onload = sheet.onerror = done));
+  return Promise.all([import(`/page/${name}.js`), styled]).then(([module]) => module);
+}
+
 const [, job] = location.pathname.match(/^\/jobs\/(.+)$/) ?? [];
 const query = new URLSearchParams(location.search);
-// Each view brings what it needs and no more.
-if (job) (await import("/page/job.js")).showJob(by("main"), decodeURIComponent(job));
-else if (query.get("platform")) (await import("/page/list.js")).showList(by("main"), query.get("platform"), query.get("state") || "active");
-else (await import("/page/overview.js")).showOverview(by("main"));
+lookAtSession();
+if (job) (await view("job")).showJob(by("main"), decodeURIComponent(job));
+else if (query.get("platform")) (await view("list")).showList(by("main"), query.get("platform"), query.get("state") || "active");
+else (await view("overview")).showOverview(by("main"));
+poll(lookAround, AROUND_MS, () => {});

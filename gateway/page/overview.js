@@ -1,64 +1,98 @@
-// The overview: a row for each platform, what failed, and who works.
+// The overview: a row for each platform, what failed, and who works. Counts are asked for; what runs is heard.
 
 import { act, ask, poll } from "/page/api.js";
 import { deadLetters, DeadLetters } from "/page/dead.js";
-import { attempt } from "/page/dialogs.js";
+import { attempt, confirm } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
-import { count, duration, exact, jobPath, listPath, short, since } from "/page/words.js";
+import { hear } from "/page/hear.js";
+import { sparkline, Trends } from "/page/trends.js";
+import { workerTable } from "/page/workers.js";
+import { count, duration, exact, jobPath, listPath, pad, percent, short } from "/page/words.js";
 
 const SHOWN = 3; // running jobs in a row
-const ASKED = 24; // running jobs whose progress is asked for
-const SEEN = 120; // depths kept for the sparkline
-const EVERY_MS = 5000; // one of them
+const SOON_MS = 300; // after an event that changes the counts
+const STARTED_OR_ENDED = new Set(["started", "superseded", "retrying", "delayed", "completed", "failed", "cancelled", "reopened"]);
 
 export function showOverview(main) {
-  const seen = remembered();
   const dead = new DeadLetters();
+  const trends = new Trends();
   let state = null;
+  let seenAt = 0;
+  let expected = 0;
+  let framed = false;
+
   const look = poll(async () => {
-    const [platforms, running, workers] = await Promise.all([
-      ask("/api/platforms"), ask("/api/v2/jobs/running"), ask("/api/v2/workers/status"),
-    ]);
-    state = { platforms: platforms.data, running: await withProgress(running.data.running), workers: workers.data };
-    remember(seen, state.platforms);
-    await dead.look(state.platforms);
+    try {
+      const [platforms, running, workers] = await Promise.all([
+        ask("/api/platforms"), ask("/api/v2/jobs/running"), ask("/api/v2/workers/status"), trends.look(),
+      ]);
+      await dead.look(platforms.data);
+      state = { platforms: platforms.data, running: running.data.running, workers: workers.data };
+      seenAt = Date.now();
+    } catch (error) {
+      if (error.status !== 403) throw error;
+      return draw(main, h("p", { class: "empty" }, `${error.message}. Sign in with another key.`));
+    }
     show();
   });
+  hear("/api/events", { event, missed: look });
+  setInterval(() => state && !document.hidden && show(), 1000); // ages grow
+  document.addEventListener("zone", () => state && show());
+
+  function event({ jobId, status, step, of }) {
+    if (!state) return;
+    if (status === "progress") {
+      const job = state.running.find((each) => each.job_id === jobId);
+      if (job) job.progress = percent({ step, of });
+    } else if (STARTED_OR_ENDED.has(status)) {
+      if (status !== "started") state.running = state.running.filter((job) => job.job_id !== jobId);
+      expected ||= setTimeout(() => ((expected = 0), look()), Math.max(SOON_MS, seenAt + 1000 - Date.now()));
+    }
+    if (framed) return;
+    framed = true;
+    requestAnimationFrame(() => {
+      framed = false;
+      show();
+    });
+  }
 
   function show() {
     const { platforms, running, workers } = state;
-    document.title = running.length ? `${running.length} running · Tailrace` : "Tailrace";
+    const [only] = running;
+    document.title = running.length === 1 ? `${only.progress == null ? "running" : `${Math.round(only.progress)} %`} · ${short(only.job_id)}`
+      : running.length ? `${running.length} running · Tailrace` : "Tailrace";
     draw(main,
       h("h1", { class: "unseen" }, "Overview"),
-      h("section", { class: "platforms" },
-        sectionHead("Platforms", summary(platforms, workers)),
+      h("section", { class: "platforms", key: "platforms" },
+        h("div", { class: "head" }, h("h2", null, "Platforms"), h("p", null, summary(platforms))),
         h("table", null,
-          h("thead", null, h("tr", null, ["platform", "waiting", "running", "delayed", "dead", "oldest", "depth", ""].map((name) =>
-            h("th", { scope: "col", class: `c-${name || "act"}` }, name)))),
-          h("tbody", null, platforms.map((each) => platformRow(each, running.filter((job) => job.platform === each.platform), seen, look))))),
+          h("thead", null, h("tr", null, ["platform", "waiting", "running", "delayed", "dead", "oldest", "last 10 min", ""].map((name) =>
+            h("th", { scope: "col", class: `c-${name.split(" ").at(-1) || "act"}` }, name || h("span", { class: "unseen" }, "pause"))))),
+          h("tbody", null, platforms.map((each) => platformRow(each, running.filter((job) => job.platform === each.platform), trends, (Date.now() - seenAt) / 1000, look))))),
       deadLetters(dead, look),
-      workerTable(workers));
+      workerTable(workers, (Date.now() - seenAt) / 1000, look),
+      idle(platforms) && h("p", { class: "empty", key: "next" }, "Nothing is asked for yet. Try ", h("code", null, "python3 -m ops submit research drill --follow"), ", or press ", h("kbd", null, "n"), "."));
   }
 }
 
-const sectionHead = (title, ...words) => h("div", { class: "head" }, h("h2", null, title), h("p", null, words));
+const idle = (platforms) => platforms.every((each) => !(each.waiting || each.running || each.delayed || each.failed || each.completed || each.cancelled));
 
-function summary(platforms, { summary }) {
+function summary(platforms) {
   const sum = (name) => platforms.reduce((total, each) => total + each[name], 0);
-  return `${sum("waiting")} waiting · ${sum("running")} running · ${count(summary.alive_count, "consumer")} alive`;
+  return `${sum("waiting")} waiting · ${sum("running")} running · ${sum("delayed")} delayed · ${sum("failed")} dead`;
 }
 
-function platformRow(each, running, seen, look) {
+function platformRow(each, running, trends, older, look) {
   const name = each.platform;
-  const idle = !(each.waiting || each.running || each.delayed || each.failed);
-  return h("tr", { key: name, "data-row": true, class: `${each.paused ? "paused" : ""} ${idle ? "idle" : ""}` },
+  const quiet = !(each.waiting || each.running || each.delayed || each.failed);
+  return h("tr", { key: name, "data-row": true, class: `${each.paused ? "paused" : ""} ${quiet ? "idle" : ""}` },
     h("td", { class: "c-platform" }, h("a", { href: listPath(name, "active") }, name), h("small", null, standing(each))),
     number(each, "waiting", "waiting"),
-    h("td", { class: "c-running", "data-label": "running" }, running.length ? runningJobs(each, running) : h("span", { class: "zero" }, "–")),
+    h("td", { class: "c-running", "data-label": "running" }, running.length ? runningJobs(each, running, older) : h("span", { class: "zero" }, "–")),
     number(each, "delayed", "delayed"),
     number(each, "failed", "failed", "dead"),
-    h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : duration(each.oldestWaitingSeconds)),
-    h("td", { class: "c-depth", "data-label": "depth" }, sparkline([...(seen[name] ?? []), each.waiting])),
+    h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : brief(each.oldestWaitingSeconds + older)),
+    h("td", { class: "c-min", "data-label": "last 10 min" }, sparkline(trends.of(name, each.waiting))),
     h("td", { class: "c-act" }, pauseButton(each, look)));
 }
 
@@ -67,7 +101,7 @@ function standing(each) {
   if (each.heldSeconds) return h("span", { class: "tone-silent" }, `held by a rate, ${duration(each.heldSeconds)} more`);
   if (!each.consumers.length) {
     const needed = each.waiting || each.running || each.delayed;
-    return h("span", { class: needed ? "tone-silent" : "" }, "no consumer serves this");
+    return h("span", { class: needed ? "tone-silent" : "", title: `python3 -m ops consume ${each.platform}` }, "no consumer serves this");
   }
   return count(each.consumers.length, "consumer");
 }
@@ -75,22 +109,30 @@ function standing(each) {
 function number(each, field, state, label = field) {
   const n = each[field];
   return h("td", { class: `c-${label} num`, "data-label": label },
-    n ? h("a", { href: listPath(each.platform, state), class: label === "dead" ? "tone-fail" : "" }, n) : h("span", { class: "zero" }, "0"));
+    n ? h("a", { href: listPath(each.platform, state), class: label === "dead" ? "tone-fail" : "", "aria-label": `${n} ${label} on ${each.platform}` }, n) : h("span", { class: "zero" }, "0"));
 }
 
-function runningJobs(each, running) {
+function runningJobs(each, running, older) {
   const rest = Math.max(each.running, running.length) - SHOWN;
   return [
     running.slice(0, SHOWN).map((job) =>
       h("a", { class: "job", key: job.job_id, href: jobPath(job.job_id), title: job.job_id },
         bar(job.progress), h("span", { class: "pct" }, job.progress == null ? "" : `${Math.round(job.progress)} %`),
         h("span", { class: "id" }, job.workflow_id, " ", h("code", null, short(job.job_id))),
-        h("span", { class: "age" }, duration(job.elapsed_seconds)))),
+        h("span", { class: "age" }, brief(job.elapsed_seconds + older)))),
     rest > 0 && h("a", { class: "more", key: "more", href: listPath(each.platform, "active") }, `and ${rest} more`),
   ];
 }
 
-export function bar(progress) {
+// A duration where there is little room.
+function brief(seconds) {
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m${pad(s % 60)}s`;
+  return s < 86400 ? `${Math.floor(s / 3600)}h${pad((s % 3600) / 60)}m` : `${Math.floor(s / 86400)}d${pad((s % 86400) / 3600)}h`;
+}
+
+function bar(progress) {
   return h("span", { class: `bar ${progress == null ? "unknown" : ""}`, role: "progressbar", "aria-label": "progress",
     "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": progress == null ? null : Math.round(progress) },
     h("i", { style: { width: `${progress ?? 100}%` } }));
@@ -98,74 +140,10 @@ export function bar(progress) {
 
 function pauseButton(each, look) {
   const word = each.paused ? "resume" : "pause";
-  return h("button", { type: "button", "aria-label": `${word} ${each.platform}`, onclick: async () => {
+  return h("button", { type: "button", class: "needs-act", "aria-label": `${word} ${each.platform}`, onclick: async () => {
+    const text = `Nothing more starts there until somebody resumes it${each.waiting ? `: ${count(each.waiting, "job")} will wait` : ""}. What runs goes on.`;
+    if (word === "pause" && !(await confirm(`Pause ${each.platform}?`, text, `Pause ${each.platform}`))) return;
     await attempt(() => act(`/api/platforms/${each.platform}/${word}`, { by: "the page" }), () => `${each.platform} is ${word}d.`);
     look();
   } }, word);
-}
-
-// How deep the line was while the page was open.
-function sparkline(depths) {
-  const [width, height] = [96, 20];
-  const most = Math.max(4, ...depths);
-  const points = depths.map((depth, i) => `${(width - (depths.length - 1 - i) * (width / (SEEN / 2))).toFixed(1)},${(height - 1.5 - (depth / most) * (height - 3)).toFixed(1)}`);
-  const words = `waiting: now ${depths.at(-1)}, at most ${Math.max(...depths)} while this page was open`;
-  return h("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words },
-    h("title", null, words),
-    h("path", { d: `M0 ${height - 1.5}H${width}` }),
-    h("polyline", { points: points.slice(-SEEN / 2).join(" ") }),
-    h("circle", { cx: width, cy: points.at(-1).split(",")[1], r: 1.8 }));
-}
-
-function remembered() {
-  try {
-    return JSON.parse(sessionStorage.getItem("depths")) || {};
-  } catch {
-    return {};
-  }
-}
-
-let lastDepth = 0;
-
-function remember(seen, platforms) {
-  if (Date.now() - lastDepth < EVERY_MS) return;
-  lastDepth = Date.now();
-  for (const { platform, waiting } of platforms) seen[platform] = [...(seen[platform] ?? []), waiting].slice(-SEEN);
-  try {
-    sessionStorage.setItem("depths", JSON.stringify(seen));
-  } catch { /* then it begins anew with the next page */ }
-}
-
-async function withProgress(running) {
-  const shown = {};
-  const asked = running.filter(({ platform }) => (shown[platform] = (shown[platform] ?? 0) + 1) <= SHOWN).slice(0, ASKED);
-  const told = await Promise.all(asked.map((job) => ask(`/api/jobs/${encodeURIComponent(job.job_id)}`).catch(() => null)));
-  const progress = new Map(told.filter(Boolean).map(({ data }) => [data.jobId, data.progress]));
-  return running.map((job) => ({ ...job, progress: progress.get(job.job_id) ?? null }));
-}
-
-function workerTable({ workers, summary }) {
-  if (!workers.length) {
-    return h("section", null, sectionHead("Workers"), h("p", { class: "empty" }, "No consumer beats. Start one: ", h("code", null, "python3 -m ops consume research")));
-  }
-  return h("section", { class: "workers" },
-    sectionHead("Workers", `${summary.alive_count} alive${summary.silent_count ? ` · ${summary.silent_count} not heard` : ""}`),
-    h("table", null,
-      h("thead", null, h("tr", null, ["worker", "serves", "last beat", "jobs"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", null, workers.map(workerRow))));
-}
-
-function workerRow(worker) {
-  const deadline = worker.deadline_seconds ?? 10;
-  const age = worker.last_change_seconds ?? worker.watched_seconds;
-  const tone = worker.alive === false ? "fail" : age > deadline * 0.4 ? "silent" : "run";
-  const words = worker.alive === false ? `silent for ${duration(age)}` : worker.alive == null ? "not heard yet" : since(age);
-  return h("tr", { key: worker.worker_id, "data-row": true, tabindex: "-1" },
-    h("td", { "data-label": "worker" }, h("code", null, worker.worker_id)),
-    h("td", { "data-label": "serves", class: "serves" }, worker.platforms.join(", ")),
-    h("td", { "data-label": "last beat", class: "c-beat" },
-      h("span", { class: `meter tone-${tone}`, title: `of ${duration(deadline)} until it counts as lost` }, h("i", { style: { width: `${Math.min(100, (100 * age) / deadline)}%` } })),
-      h("span", { class: `age ${tone === "run" ? "" : `tone-${tone}`}` }, words)),
-    h("td", { "data-label": "jobs" }, worker.jobs.length ? worker.jobs.slice(0, 5).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, short(id))]) : h("span", { class: "zero" }, "–"),
-      worker.jobs.length > 5 && ` and ${worker.jobs.length - 5} more`));
 }

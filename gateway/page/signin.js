@@ -1,20 +1,26 @@
 // A gateway with keys asks for one. The key itself is not kept: the browser gets a cookie that no script can read.
 
 import { act, Problem } from "/page/api.js";
+import { dialog } from "/page/asking.js";
+import { h } from "/page/dom.js";
 
 const by = (id) => document.getElementById(id);
 
 export function signIn() {
-  if (by("signin").open) return;
-  by("signin").showModal();
-  by("signin").oncancel = (event) => event.preventDefault();
-  by("signin-form").onsubmit = async (event) => {
-    event.preventDefault();
-    try {
-      await act("/api/session", { key: by("signin-key").value.trim() });
-      location.reload();
-    } catch (error) {
-      by("signin-wrong").textContent = error instanceof Problem && error.status === 401 ? "This key is not known here." : error.message;
-    }
-  };
+  if (by("signin")?.open) return;
+  const box = dialog("signin", "Sign in", h("form", { id: "signin-form", onsubmit: send },
+    h("label", null, "API key ", h("input", { id: "signin-key", type: "password", required: true, autocomplete: "off" })),
+    h("p", { id: "signin-wrong", class: "wrong", role: "alert" }),
+    h("menu", null, h("button", { class: "primary" }, "Sign in"))));
+  box.oncancel = (event) => event.preventDefault();
+}
+
+async function send(event) {
+  event.preventDefault();
+  try {
+    await act("/api/session", { key: by("signin-key").value.trim() });
+    location.reload();
+  } catch (error) {
+    by("signin-wrong").textContent = error instanceof Problem && error.status === 401 ? "This key is not known here." : error.message;
+  }
 }

@@ -1,7 +1,8 @@
 // The form for a new job.
 
 import { act, ask, Problem } from "/page/api.js";
-import { draw, h } from "/page/dom.js";
+import { dialog } from "/page/asking.js";
+import { h } from "/page/dom.js";
 import { jobPath } from "/page/words.js";
 
 const by = (id) => document.getElementById(id);
@@ -13,41 +14,61 @@ const EXAMPLES = {
   "process-material": { materialId: "m-1", document: "notes.txt" },
 };
 
+// `from`: the job whose platform, kind and args are given; it stays as it is.
 export async function openSubmit(given = {}) {
-  const form = by("submit-form").elements;
-  by("submit-wrong").textContent = "";
-  if (!by("submit").open) by("submit").showModal();
+  let platforms = [];
+  let wrong = "";
   try {
-    const { data } = await ask("/api/platforms");
-    draw(form.platform, data.map(({ platform }) => h("option", { value: platform, key: platform }, platform)));
+    platforms = (await ask("/api/platforms")).data.map(({ platform }) => platform);
   } catch {
-    by("submit-wrong").textContent = "The gateway does not answer just now.";
+    wrong = "The gateway does not answer just now.";
   }
-  if (given.platform) form.platform.value = given.platform;
-  form.kind.value = given.kind ?? (form.kind.value || "drill");
-  if (given.args !== undefined) form.args.value = JSON.stringify(given.args, null, 2);
-  else if (!form.args.value) example();
+  dialog("submit", given.from ? "Edit and submit as a new job" : "New job", form(given, platforms));
+  const fields = by("submit-form").elements;
+  by("submit-wrong").textContent = wrong;
+  if (given.platform) fields.platform.value = given.platform;
+  fields.kind.value = given.kind ?? (fields.kind.value || "drill");
+  if (given.args !== undefined) fields.args.value = JSON.stringify(given.args, null, 2);
+  else if (!fields.args.value || given.from) example(!!given.from);
+  if (given.from) fields.args.focus();
 }
 
-function example() {
-  const form = by("submit-form").elements;
+function form({ from }, platforms) {
+  const text = { autocomplete: "off", spellcheck: "false" };
+  return h("form", { id: "submit-form", onsubmit: submit },
+    from && h("p", { class: "dim" }, h("code", null, from), " stays as it is; what you submit is a job of its own."),
+    h("div", { class: "fields" },
+      h("label", null, "Platform ", h("select", { name: "platform", required: true }, platforms.map((name) => h("option", { value: name, key: name }, name)))),
+      h("label", null, "Kind ", h("input", { ...text, name: "kind", list: "kinds", required: true, maxlength: 64, oninput: () => example() }))),
+    h("label", null, "Args, as JSON ", h("textarea", { name: "args", rows: 8, spellcheck: "false" })),
+    h("div", { class: "fields" },
+      h("label", null, "Key ", h("span", { class: "dim" }, "(optional)"), h("input", { ...text, name: "id", maxlength: 64 })),
+      h("label", null, "Priority ", h("select", { name: "priority" }, ["normal", "urgent", "high", "low"].map((name) => h("option", null, name)))),
+      h("label", null, "Delay, seconds ", h("input", { name: "delay_seconds", type: "number", min: "0", step: "any", placeholder: "0" }))),
+    h("p", { id: "submit-wrong", class: "wrong", role: "alert" }),
+    h("menu", null, h("button", { type: "button", onclick: () => by("submit").close() }, "Close"), h("button", { class: "primary" }, from ? "Submit as a new job" : "Submit")),
+    h("datalist", { id: "kinds" }, Object.keys(EXAMPLES).map((kind) => h("option", { key: kind, value: kind }))));
+}
+
+function example(anew = false) {
+  const fields = by("submit-form").elements;
   const known = Object.values(EXAMPLES).map((args) => JSON.stringify(args, null, 2));
-  const untouched = !form.args.value.trim() || known.includes(form.args.value);
-  if (untouched && EXAMPLES[form.kind.value]) form.args.value = JSON.stringify(EXAMPLES[form.kind.value], null, 2);
+  const untouched = anew || !fields.args.value.trim() || known.includes(fields.args.value);
+  if (untouched) fields.args.value = JSON.stringify(EXAMPLES[fields.kind.value] ?? {}, null, 2);
 }
 
 async function submit(event) {
   event.preventDefault();
-  const form = by("submit-form").elements;
+  const fields = by("submit-form").elements;
   const wrong = by("submit-wrong");
-  const body = { platform: form.platform.value, kind: form.kind.value.trim(), priority: form.priority.value };
-  if (form.id.value.trim()) body.id = form.id.value.trim();
-  if (form.delay_seconds.value) body.delay_seconds = Number(form.delay_seconds.value);
+  const body = { platform: fields.platform.value, kind: fields.kind.value.trim(), priority: fields.priority.value };
+  if (fields.id.value.trim()) body.id = fields.id.value.trim();
+  if (fields.delay_seconds.value) body.delay_seconds = Number(fields.delay_seconds.value);
   try {
-    body.args = JSON.parse(form.args.value.trim() || "{}");
+    body.args = JSON.parse(fields.args.value.trim() || "{}");
   } catch (error) {
     wrong.textContent = `The args are not JSON: ${error.message}`;
-    form.args.focus();
+    fields.args.focus();
     return;
   }
   try {
@@ -55,10 +76,6 @@ async function submit(event) {
     location.href = jobPath(jobId);
   } catch (error) {
     wrong.textContent = error instanceof Problem ? error.message : "The gateway did not answer.";
-    form[error.field?.split(".")[0]]?.focus?.();
+    fields[error.field?.split(".")[0]]?.focus?.();
   }
 }
-
-by("submit-form").onsubmit = submit;
-by("submit-form").elements.kind.oninput = example;
-by("submit-close").onclick = () => by("submit").close();

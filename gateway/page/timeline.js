@@ -54,7 +54,7 @@ function work(lane, name, axis, now, view) {
     const label = `${name}, step ${step.step}${step.of ? ` of ${step.of}` : ""}, ${duration((step.to - step.from) / 1000)}`;
     const said = step.message ? `${label}: ${step.message}` : label;
     return h("button", { key: step.id, type: "button", class: "step", style: place(left, right), "aria-label": said,
-      onpointerenter: () => view.read(said), onfocus: () => view.read(said), onclick: () => view.open(step.id) },
+      onpointerenter: () => view.read(said), onfocus: () => view.read(said), onclick: () => view.open(step.id, step.step) },
       right - left > 2.5 && h("span", null, step.step));
   });
   const [left, right] = [axis.at(lane.at), axis.at(end)];

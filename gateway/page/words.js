@@ -1,4 +1,4 @@
-// How things are said: durations, times, states, and where a job is found.
+// How things are said: durations, times, sizes, states, and where a job is found.
 
 export function duration(seconds) {
   if (seconds == null) return "–";
@@ -11,7 +11,10 @@ export function duration(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-const pad = (number) => String(Math.floor(number)).padStart(2, "0");
+export const pad = (number) => String(Math.floor(number)).padStart(2, "0");
+
+// What is only guessed is said in round words.
+export const about = (seconds) => (seconds < 50 ? `${Math.max(1, Math.round(seconds))} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : duration(seconds));
 
 // A mark of a time axis: no more of it than its step tells apart.
 export function mark(seconds) {
@@ -22,11 +25,46 @@ export function mark(seconds) {
   return minutes ? `${Math.floor(seconds / 3600)} h ${pad(minutes)}` : `${Math.floor(seconds / 3600)} h`;
 }
 
+export function bytes(n) {
+  if (n == null) return "–";
+  const [size, unit] = n >= 1e9 ? [n / 1e9, "GB"] : n >= 1e6 ? [n / 1e6, "MB"] : [n / 1e3, "KB"];
+  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
+}
+
 export const since = (seconds) => (seconds < 1 ? "just now" : `${duration(seconds)} ago`);
 export const ago = (iso) => (iso ? since((Date.now() - Date.parse(iso)) / 1000) : "–");
-export const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
+
+// Times of day are of this machine's zone, or UTC; which one is kept by the browser.
+export const zone = {
+  utc: kept("zone") === "utc",
+  turn() {
+    this.utc = !this.utc;
+    keep("zone", this.utc ? "utc" : "local");
+    document.dispatchEvent(new Event("zone"));
+  },
+};
+
+export function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+export function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch { /* then it holds for this page alone */ }
+}
+
+const shift = (ms) => new Date(zone.utc ? ms : ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString();
+export const clock = (ms) => shift(ms).slice(11, 19);
+export const precise = (iso) => shift(Date.parse(iso)).slice(11, 23);
 export const exact = (iso) => (iso ? `${new Date(iso).toLocaleString()} (${iso})` : "");
+
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
+export const ordinal = (n) => `${n}${{ 1: "st", 2: "nd", 3: "rd" }[n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] ?? "th"}`;
 export const jobPath = (id) => `/jobs/${encodeURIComponent(id)}`;
 export const listPath = (platform, state) => `/?platform=${encodeURIComponent(platform)}&state=${encodeURIComponent(state)}`;
 export const keyOf = (id) => id.slice(id.indexOf(".") + 1);
@@ -34,7 +72,7 @@ export const keyOf = (id) => id.slice(id.indexOf(".") + 1);
 // A made-up key is long and alike at its front: its end tells more.
 export const short = (id) => {
   const key = keyOf(id);
-  return key.length > 20 ? `…${key.slice(-12)}` : key;
+  return key.length > 28 ? `…${key.slice(-12)}` : key;
 };
 
 // The colour of each word, the same everywhere.
@@ -43,5 +81,12 @@ export const TONES = {
   active: "run", started: "run", progress: "run", silent: "silent", cancelling: "cancel", superseded: "lost",
   retrying: "retry", failed: "fail", completed: "done", cancelled: "cancel", reopened: "wait",
 };
+
+// How far a numbered step is; a number without `of` is per cent already.
+export function percent({ step, of }) {
+  if (typeof step !== "number") return null;
+  const share = of == null ? step : of > 0 ? (100 * step) / of : 100;
+  return Math.min(100, Math.max(0, share));
+}
 
 export const pretty = (value) => (value === undefined ? "" : JSON.stringify(value, null, 2));

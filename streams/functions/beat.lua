@@ -1,11 +1,16 @@
 -- beat: say that a consumer lives, and hear which of its attempts it has lost or should stop.
--- KEYS  beats    hash  owner -> beat counter
---       leases   hash  who runs what
---       control  hash  how often a restart was asked for
+-- KEYS  beats      hash  owner -> beat counter
+--       consumers  hash  owner -> what it tells of itself
+--       leases     hash  who runs what
+--       control    hash  how often a restart was asked for
 -- ARGV  owner  the consumer that beats
 --       held   the nonces it runs, separated by spaces
+--       about  what it tells of itself, JSON; empty: nothing new
 -- Returns  three lists and a number: nonces it runs and no longer owns; jobs it owns and does not run, as key then nonce; nonces of attempts that are asked to stop; how often a restart was asked for
 call('HINCRBY', beats, owner, 1)
+if #about > 0 then
+  redis.pcall('HSET', consumers, owner, about) -- protected: whatever became of that key, its beats count
+end
 local known = {}
 for nonce in string.gmatch(held, '%S+') do
   known[nonce] = true

@@ -1,5 +1,6 @@
 -- bury: forget a consumer that holds nothing and has fallen silent or said goodbye; one that still lives just beats again.
 -- KEYS  beats        hash    its counter
+--       consumers    hash    what it told of itself
 --       leases       hash    who runs what
 --       jobs_urgent  stream  whose group forgets it, as its three neighbours
 --       jobs_high    stream
@@ -17,6 +18,7 @@ for _, lease in ipairs(call('HVALS', leases)) do
   end
 end
 call('HDEL', beats, owner)
+redis.pcall('HDEL', consumers, owner)
 for _, band in ipairs(BANDS) do
   local pending = redis.pcall('XPENDING', jobs[band], GROUP, '-', '+', 1, owner)
   if not pending.err and #pending == 0 then

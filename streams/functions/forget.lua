@@ -5,6 +5,7 @@
 --       ended_kept       zset    jobs with a time of their own, by when it is over
 --       alarms           zset    when they would have expired
 --       events           stream  the live feed: what is older than a minute is of no use to anybody
+--       control          hash    how far it has looked past jobs with a time of their own
 -- ARGV  completed_ms     how long a completed job is kept
 --       completed_count  how many completed jobs are kept, 0: any number; never one that ended less than a minute ago
 --       failed_ms        how long a failed or cancelled job is kept
@@ -13,7 +14,7 @@
 -- Returns  how many were removed
 local removed = 0
 local young_ms = now_ms - 60000
-local LOOKED_AT = 1000 -- jobs with a time of their own, before others that are to go
+local LOOKED_AT = 1000 -- jobs with a time of their own, in one call
 
 local function remove(key)
   local record = prefix .. 'job:' .. key
@@ -48,21 +49,37 @@ while removed < tonumber(most) do
   kept = kept - 1
 end
 
-for _, ended in ipairs({ ended_failed, ended_cancelled }) do
+-- Jobs with a time of their own stand among the others. So that any number of them hides nobody, a call that has passed
+-- many of them notes where it stopped, and the next goes on from there; once all were looked at it begins anew.
+for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled', ended_cancelled } }) do
+  local name, ended = unpack(place)
+  local noted = call('HGET', control, name)
+  local from, last = noted or '-inf', nil
+  local passed, all = 0, false
   kept = call('ZCARD', ended)
-  local place = 0 -- of the oldest that has no time of its own
-  while removed < tonumber(most) and place < LOOKED_AT do
-    local first = call('ZRANGE', ended, place, place, 'WITHSCORES')
-    if not first[1] or not over(tonumber(first[2]), failed_ms, failed_count, kept) then
-      break
+  while removed < tonumber(most) and passed < LOOKED_AT and not all do
+    local some = call('ZRANGE', ended, from, '+inf', 'BYSCORE', 'LIMIT', passed, 100, 'WITHSCORES')
+    all = #some == 0
+    for i = 1, #some, 2 do
+      if not over(tonumber(some[i + 1]), failed_ms, failed_count, kept) then
+        all = true
+      end
+      if all or removed >= tonumber(most) then
+        break
+      end
+      if call('ZSCORE', ended_kept, some[i]) then
+        passed, last = passed + 1, some[i + 1]
+      else
+        call('ZREM', ended, some[i])
+        remove(some[i])
+        kept = kept - 1
+      end
     end
-    if call('ZSCORE', ended_kept, first[1]) then
-      place = place + 1
-    else
-      call('ZREM', ended, first[1])
-      remove(first[1])
-      kept = kept - 1
-    end
+  end
+  if all and noted then
+    call('HDEL', control, name)
+  elseif passed >= LOOKED_AT then
+    call('HSET', control, name, from == last and '(' .. last or last)
   end
 end
 

@@ -78,6 +78,18 @@ def wrong_step(attempt: SyncAttempt[Any]) -> None:
     attempt.progress(1.5)  # type: ignore[arg-type]
 
 
+def told(attempt: SyncAttempt[Any]) -> list[str]:
+    """Makes every report it is given, and returns what it hears of those that are refused."""
+    heard = []
+    for report in attempt.args:
+        try:
+            attempt.progress(**report)
+        except (TypeError, ValueError) as error:
+            heard.append(f"{type(error).__name__}: {error}")
+    attempt.progress("the end")
+    return heard
+
+
 def obeys(attempt: SyncAttempt[Any]) -> None:
     """Reports until it is told to stop, and tidies up."""
     step = 0
@@ -116,6 +128,7 @@ for place in ("thread", "process"):
         "large": large,
         "large-report": large_report,
         "wrong-step": wrong_step,
+        "told": told,
         "obeys": obeys,
         "deaf": deaf,
     }.items():

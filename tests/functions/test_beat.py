@@ -1,5 +1,6 @@
 """beat: a consumer says that it lives, and hears what it has lost."""
 
+from streams.keys import PlatformKeys
 from streams.messages import Pulse
 from streams.transitions import Transitions
 from tests.support.builders import Desk, dump, forget_scripts
@@ -65,3 +66,20 @@ async def test_a_beat_counts_after_the_server_forgot_the_script(desk: Desk) -> N
     await forget_scripts(desk.store)
     assert await desk.beat("ann") == ([], [])
     assert (await desk.look()).beats == {"ann": "2"}
+
+
+async def test_what_a_consumer_tells_of_itself_stays_until_it_tells_something_else(desk: Desk, shop: Desk) -> None:
+    sheets: list[tuple[PlatformKeys, list[str]]] = [(desk.keys, []), (shop.keys, [])]
+    await desk.transitions.beat(sheets, "ann", b'{"host":"one"}')
+    await desk.transitions.beat(sheets, "ann")
+    for each in (desk, shop):
+        assert await each.store.command("HGETALL", each.keys["consumers"]) == [b"ann", b'{"host":"one"}']
+    await desk.transitions.beat(sheets, "ann", b'{"host":"two"}')
+    assert await desk.store.command("HGET", desk.keys["consumers"], "ann") == b'{"host":"two"}'
+    assert (await desk.look()).beats == {"ann": "3"}
+
+
+async def test_a_beat_counts_even_if_nothing_can_be_told(desk: Desk) -> None:
+    await desk.store.command("SET", desk.keys["consumers"], "spoilt")
+    await desk.transitions.beat([(desk.keys, [])], "ann", b"{}")
+    assert (await desk.look()).beats == {"ann": "1"}

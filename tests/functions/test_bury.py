@@ -24,6 +24,13 @@ async def test_a_consumer_that_holds_nothing_is_forgotten(desk: Desk) -> None:
     assert [await consumers(desk, band) for band in BANDS] == [[], [], ["bob"], ["bob"]]
 
 
+async def test_what_it_told_of_itself_is_forgotten_with_it(desk: Desk) -> None:
+    for owner in ("ann", "bob"):
+        await desk.transitions.beat([(desk.keys, [])], owner, b"{}")
+    assert await desk.transitions.bury(desk.keys, "ann", "1") == "buried"
+    assert await desk.store.command("HKEYS", desk.keys["consumers"]) == [b"bob"]
+
+
 async def test_a_consumer_that_beat_since_is_not_forgotten(desk: Desk) -> None:
     await desk.beat("ann")
     await desk.beat("ann")

@@ -122,6 +122,21 @@ async def test_jobs_with_a_time_of_their_own_hide_no_other_that_is_to_go(desk: D
     assert len(await kept(desk, *keys, "other")) == 150
 
 
+@pytest.mark.parametrize("apart_ms", [1, 0], ids=["one after the other", "in the same moment"])
+async def test_however_many_have_a_time_of_their_own_the_others_go(desk: Desk, apart_ms: int) -> None:
+    keys = [f"own-{n}" for n in range(2500)]
+    now = int((await desk.store.command("TIME"))[0]) * 1000
+    scores = [(now - round(48 * HOUR) * 1000 + n * apart_ms, key) for n, key in enumerate(keys)]
+    await desk.store.commands([("ZADD", desk.keys["ended_failed"], *score) for score in scores])
+    await desk.store.commands([("ZADD", desk.keys["ended_kept"], now + 10**9, key) for key in keys])
+    await ended(desk, "other", "another", how="failed", ago=30 * HOUR)
+    assert sum([await forget(desk, 1) for _ in range(8)]) == 2, "a look past all of them takes a few calls"
+    await ended(desk, "late", how="failed", ago=36 * HOUR)
+    assert sum([await forget(desk, 1) for _ in range(8)]) == 1, "and then it begins anew"
+    assert await kept(desk, "other", "another", "late") == []
+    assert await desk.store.command("ZCARD", desk.keys["ended_failed"]) == 2500
+
+
 @pytest.mark.parametrize("mode", ["until_done", "throttle", "debounce"])
 @pytest.mark.parametrize("how", ["completed", "failed", "cancelled"])
 async def test_no_key_of_a_forgotten_job_is_left(desk: Desk, how: str, mode: str) -> None:

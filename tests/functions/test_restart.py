@@ -1,23 +1,33 @@
 """restart: every consumer of a platform hears that it is asked to leave."""
 
-from tests.support.builders import Desk
+from tests.support.builders import Desk, forget_scripts
 
 
 async def test_each_request_is_counted_and_heard_with_the_next_beat(desk: Desk) -> None:
     assert (await desk.pulse("ann")).restarts == 0
-    assert await desk.transitions.restart(desk.keys) == 1
-    assert await desk.transitions.restart(desk.keys) == 2
+    assert await desk.transitions.restart(desk.keys, "one") == 1
+    assert await desk.transitions.restart(desk.keys, "two") == 2
     assert (await desk.pulse("ann")).restarts == 2
     assert (await desk.pulse("bob")).restarts == 2
 
 
+async def test_a_request_whose_answer_was_lost_may_be_repeated(desk: Desk) -> None:
+    for _ in range(3):
+        assert await desk.transitions.restart(desk.keys, "one") == 1
+        await forget_scripts(desk.store)
+    assert (await desk.pulse("ann")).restarts == 1
+    assert await desk.transitions.restart(desk.keys, "two") == 2
+    assert await desk.transitions.restart(desk.keys, "two") == 2
+
+
 async def test_another_platform_hears_nothing(desk: Desk, shop: Desk) -> None:
-    await desk.transitions.restart(desk.keys)
+    await desk.transitions.restart(desk.keys, "one")
     assert (await shop.pulse("ann")).restarts == 0
+    assert await shop.transitions.restart(shop.keys, "one") == 1
 
 
 async def test_what_runs_goes_on(desk: Desk) -> None:
     held = await desk.start()
-    await desk.transitions.restart(desk.keys)
+    await desk.transitions.restart(desk.keys, "one")
     assert await desk.report(held, 1) == "shown"
     assert await desk.complete(held) == "ok"

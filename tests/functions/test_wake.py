@@ -54,12 +54,12 @@ async def test_a_job_between_two_attempts_wakes_too(desk: Desk) -> None:
 
 
 async def test_a_job_that_was_not_started_in_time_ends_failed(desk: Desk) -> None:
-    await desk.submit("a", expires_at=at(-1))
+    await desk.submit("a", expires_at="2020-02-29T12:00:00.250Z")
     assert await wake(desk) == 1
     assert await desk.story("a") == ["queued", "failed"]
     last = (await desk.history("a"))[-1]
     assert last.error is not None
-    assert (last.reason, last.error.type) == ("expired", "Expired")
+    assert (last.reason, last.error.type, last.expiresAt) == ("expired", "Expired", "2020-02-29T12:00:00.250Z")
     assert await desk.line() == []
     assert await desk.store.command("ZRANGE", desk.keys["ended_failed"], 0, -1) == [b"a"]
     assert await desk.claim() == []

@@ -1,5 +1,7 @@
 """A browser's EventSource as far as the tests need it: reads frames, keeps the last id, comes back with it."""
 
+import codecs
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -8,6 +10,8 @@ import httpx2
 from msgspec import json
 
 from streams.messages import Event
+
+END_OF_LINE = re.compile("\r\n|\n|\r(?=.)", re.DOTALL)  # a CR at the very end may still become both
 
 
 class Message(NamedTuple):
@@ -29,30 +33,33 @@ class Reading:
         self.response = response
         self.comments: list[str] = []
         self.retry: int | None = None
-        self._lines = response.aiter_lines()
+        self.last_id = ""  # what a browser would come back with
+        self._lines = lines(response)
 
     async def messages(self) -> AsyncIterator[Message]:
         """The frames as they come, by the rules of the standard."""
-        event, last_id, data = "message", None, list[str]()
+        event, frame_id, data = "message", None, list[str]()
         async for line in self._lines:
             if not line:
+                self.last_id = self.last_id if frame_id is None else frame_id
                 if data:
-                    yield Message(event, last_id, "\n".join(data))
-                event, last_id, data = "message", None, []
+                    yield Message(event, frame_id, "\n".join(data))
+                event, frame_id, data = "message", None, []
             elif line.startswith(":"):
                 self.comments.append(line[1:].strip())
             else:
-                name, _, value = line.partition(": ")
+                name, _, value = line.partition(":")
+                value = value.removeprefix(" ")
                 match name:
                     case "event":
                         event = value
                     case "id":
-                        last_id = value
+                        frame_id = value
                     case "data":
                         data.append(value)
                     case "retry":
                         self.retry = int(value)
-                    case _:
+                    case _:  # the standard passes over it; we never send such a line
                         raise AssertionError(f"not a line of a stream: {line!r}")
 
     async def take(self, count: int) -> list[Message]:
@@ -66,6 +73,17 @@ class Reading:
     async def rest(self) -> list[Message]:
         """Everything until the server closes."""
         return [message async for message in self.messages()]
+
+
+async def lines(response: httpx2.Response) -> AsyncIterator[str]:
+    """The lines of a stream: they end with CR, LF or both, and with nothing else that Unicode calls a line's end."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # one byte order mark at the very beginning is none
+    rest = ""
+    async for data in response.aiter_bytes():
+        rest += decoder.decode(data)
+        *whole, rest = END_OF_LINE.split(rest)
+        for line in whole:
+            yield line
 
 
 class EventSource:

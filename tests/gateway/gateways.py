@@ -18,10 +18,20 @@ from gateway.app import create_app
 from gateway.server import Server, bind, url_of
 from gateway.settings import GatewaySettings
 from ops.store import free_port
+from streams import lifeline
 from streams.policies import Platforms
 from streams.settings import StreamsSettings
 
 CHECKOUT = Path(__file__).parents[2]
+
+PINGING = """
+import sys
+from msgspec.structs import replace
+from gateway.__main__ import run
+from gateway.settings import GatewaySettings
+seconds, settings = float(sys.argv[1]), GatewaySettings.read()
+sys.exit(run(replace(settings, ping_seconds=seconds, caps=replace(settings.caps, read_seconds=2 * seconds))))
+"""
 
 
 def environment(store_url: str | None, **more: str) -> dict[str, str]:
@@ -35,22 +45,31 @@ class GatewayProcess:
     """`python -m gateway`, from its first answer to its end."""
 
     def __init__(
-        self, store_url: str, variables: Mapping[str, str] | None = None, *, fds: tuple[int, ...] = ()
+        self,
+        store_url: str,
+        variables: Mapping[str, str] | None = None,
+        *,
+        fds: tuple[int, ...] = (),
+        ping_seconds: float | None = None,  # and twice as long for who does not read
     ) -> None:
         self.port = free_port(0)
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment(store_url, PORT=str(self.port), **(variables or {}))
         self._fds = fds
+        self._command = ["-m", "gateway"] if ping_seconds is None else ["-c", PINGING, str(ping_seconds)]
 
     def __enter__(self) -> Self:
+        # Nobody writes to it: it closes when the test run ends, however it ends, and the gateway ends with it.
+        held, self._lifeline = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gateway"],
+            [sys.executable, *self._command],
             cwd=CHECKOUT,
-            env=self._environment,
+            env={lifeline.VARIABLE: str(held), **self._environment},
             stderr=subprocess.PIPE,
             text=True,
-            pass_fds=self._fds,
+            pass_fds=(held, *self._fds),
         )
+        os.close(held)
         wait_for_answer(self.url, self.process)
         return self
 
@@ -64,11 +83,12 @@ class GatewayProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         said = self.stop()
+        os.close(self._lifeline)
         assert "Traceback" not in said, said
 
 
 def wait_for_answer(url: str, process: subprocess.Popen[str]) -> None:
-    patience = time.monotonic() + 15
+    patience = time.monotonic() + 30
     while True:
         try:
             httpx2.get(f"{url}/healthz").raise_for_status()

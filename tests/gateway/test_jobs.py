@@ -42,6 +42,7 @@ async def test_a_job_is_shown_through_its_whole_life(http: httpx2.AsyncClient, d
         "dedupeKey": None,
         "cancel": None,
         "links": links,
+        "waiting": shown["waiting"],
     }
     (held,) = await desk.claim("ann")
     await desk.report(held, 1, 40)
@@ -115,6 +116,15 @@ async def test_a_job_tells_what_was_asked_for_and_what_is_still_to_come(http: ht
     assert (shown["orderKey"], shown["limitKey"], shown["dedupeKey"]) == ("cart:7", "shop/1", "d@1")
 
 
+async def test_a_job_that_was_not_started_in_time_still_tells_its_time(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.submit("a", expires_at="2020-01-01T00:00:00Z")
+    assert (await http.get("/api/jobs/research.a")).json()["data"]["expiresAt"] == "2020-01-01T00:00:00.000Z"
+    await desk.transitions.wake([desk.keys])
+    shown = (await http.get("/api/jobs/research.a")).json()["data"]
+    assert (shown["status"], shown["error"]["type"]) == ("failed", "Expired")
+    assert shown["expiresAt"] == "2020-01-01T00:00:00.000Z"
+
+
 async def test_a_job_that_failed_and_crashed_says_how_often(http: httpx2.AsyncClient, desk: Desk) -> None:
     await desk.fail(await desk.start("a"), attempts=3)
     (held,) = await desk.claim()
@@ -145,7 +155,7 @@ async def test_running_tells_what_runs_and_what_waits(http: httpx2.AsyncClient, 
     (running,) = data["running"]
     assert 0 <= running.pop("elapsed_seconds") < 30
     assert TIME.fullmatch(running.pop("started_at"))
-    assert running == {"platform": "hwahae", "job_id": "hwahae.s1", "workflow_id": "daily-prices"}
+    assert running == {"platform": "hwahae", "job_id": "hwahae.s1", "workflow_id": "daily-prices", "progress": None}
     assert data["queued"] == {"hwahae": 3, "musinsa": 1}
     assert data["summary"] == {"running_count": 1, "queued_count": 4}
     await hwahae.complete(held)

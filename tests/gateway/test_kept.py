@@ -15,6 +15,7 @@ from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
 KEYS = PlatformKeys("research")
+TAG = b'"t"'
 
 
 async def reads(store: Store) -> int:
@@ -70,10 +71,10 @@ class Shelf:
         await self.opened.wait()
         if key == "none":
             raise JobNotFound(keys.id(key))
-        return Told(b"%d" % number, self.ended)
+        return Told(b"%d" % number, TAG if self.ended else None)
 
 
-async def ask(kept: KeptHistories, key: str, times: int) -> list["asyncio.Task[bytes]"]:
+async def ask(kept: KeptHistories, key: str, times: int) -> list["asyncio.Task[Told]"]:
     tasks = [asyncio.create_task(kept.read(KEYS, key)) for _ in range(times)]
     await asyncio.sleep(0)  # they have asked
     await asyncio.sleep(0)  # and a read has begun
@@ -86,8 +87,8 @@ async def test_who_asks_while_a_read_is_under_way_shares_the_next_one() -> None:
     (first,) = await ask(kept, "a", 1)
     later = await ask(kept, "a", 10)
     shelf.opened.set()
-    assert await first == b"1"
-    assert await asyncio.gather(*later) == [b"2"] * 10
+    assert await first == Told(b"1", None)
+    assert await asyncio.gather(*later) == [Told(b"2", None)] * 10
     assert kept.get("research.a") is None, "it has not ended"
 
 
@@ -98,9 +99,9 @@ async def test_one_who_gives_up_does_not_take_the_read_from_the_others() -> None
     impatient.cancel()
     await asyncio.sleep(0)
     shelf.opened.set()
-    assert await patient == b"1"
+    assert await patient == Told(b"1", TAG)
     assert impatient.cancelled()
-    assert kept.get("research.a") == b"1"
+    assert kept.get("research.a") == Told(b"1", TAG)
 
 
 async def test_a_failed_read_is_told_to_all_and_not_kept() -> None:
@@ -116,7 +117,7 @@ async def test_a_failed_read_is_told_to_all_and_not_kept() -> None:
 @pytest.mark.parametrize("size", [1, 100, 1000])
 async def test_the_oldest_are_dropped_when_room_is_short(size: int) -> None:
     async def read(_: PlatformKeys, key: str) -> Told:
-        return Told(key.encode() * size, True)
+        return Told(key.encode() * size, TAG)
 
     kept = KeptHistories(read, most_bytes=3 * size)
     for key in ("a", "b", "c", "a", "d"):

@@ -135,8 +135,16 @@ async def test_a_store_that_hangs_is_away(frail: OwnStore, gateway: str) -> None
         os.kill(frail.pid, signal.SIGSTOP)
         try:
             before = time.monotonic()
-            problem_of(await http.post("/research/start", json={"query": "x"}), 503, "STORE_AWAY")
+            refused, stream = await asyncio.gather(
+                http.post("/research/start", json={"query": "x"}), http.get("/research/stream/research.a")
+            )
+            problem_of(refused, 503, "STORE_AWAY")
+            assert stream.status_code == 200, "anything else would end a browser's EventSource for good"
+            assert "retry: " in stream.text
             assert time.monotonic() - before < 8
+            async with http.stream("GET", "/api/events") as many:
+                assert many.status_code == 200
+                assert "retry: " in await anext(many.aiter_text())
         finally:
             os.kill(frail.pid, signal.SIGCONT)
 
@@ -163,3 +171,36 @@ async def test_a_feed_cut_short_behind_the_gateways_back_costs_nothing(
         finally:
             os.kill(process.process.pid, signal.SIGCONT)
         assert told(await reading.take(1)) == ["progress 1 2"]
+
+
+async def test_whatever_the_store_goes_through_no_stream_is_refused(
+    frail: OwnStore, gateway: str, frail_desk: Desk
+) -> None:
+    await frail_desk.start("a")
+    answers: list[tuple[int, str]] = []
+    over = asyncio.Event()
+
+    async def come_again(path: str) -> None:
+        async with httpx2.AsyncClient(base_url=gateway, timeout=20, verify=False) as http:
+            while not over.is_set():
+                async with http.stream("GET", path) as response:
+                    words = response.aiter_text()
+                    answers.append((response.status_code, await anext(words)))
+
+    async with asyncio.TaskGroup() as tasks:
+        for path in ("/research/stream/research.a", "/api/events") * 3:
+            tasks.create_task(come_again(path))
+        for _ in range(3):
+            frail.kill()
+            await asyncio.sleep(0.2)  # they find nobody at home
+            frail.start()
+            await asyncio.sleep(0.2)  # they find somebody again
+        await frail_desk.store.command("CONFIG", "SET", "maxclients", 1)  # who was connected stays so
+        await frail_desk.store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        await asyncio.sleep(0.5)
+        await frail_desk.store.command("CONFIG", "SET", "maxclients", 1000)
+        over.set()
+    assert {status for status, _ in answers} == {200}
+    assert all("retry: " in words for _, words in answers)
+    assert any("come back" in words for _, words in answers)
+    assert len(answers) > 20

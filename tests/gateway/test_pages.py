@@ -1,6 +1,7 @@
 """The page over HTTP: who gets it, with which headers, and what its folder does not give away."""
 
 import gzip
+import re
 from urllib.parse import urlsplit
 
 import httpx2
@@ -74,14 +75,23 @@ async def test_nothing_else_is_served(gateway: str, path: str) -> None:
     assert b'"NOT_FOUND"' in answer
 
 
+def needed_by(name: str, files: dict[str, bytes]) -> set[str]:
+    """A script and whatever it imports at once."""
+    found = re.findall(r'^import .* from "/page/(.*)";$', files[name].decode(), re.MULTILINE)
+    return {name}.union(*(needed_by(each, files) for each in found if each != name))
+
+
 def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
-    """No view loads more than 60 KB, unpacked; packed, all of it is half of that."""
+    """No view loads more than 60 KB, unpacked, and what comes when somebody acts is small; packed, it is a third."""
     files = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
-    on_demand = {"submit.js", "signin.js"}
-    for_jobs = {"job.js", "follow.js", "lanes.js", "timeline.js"}
-    for others in (for_jobs | {"list.js"}, for_jobs | {"overview.js"}, {"overview.js", "list.js", "dead.js"}):
-        assert sum(len(body) for name, body in files.items() if name not in others | on_demand) < 60 * 1024
-    assert sum(len(gzip.compress(body)) for body in files.values()) < 30 * 1024
+    for view in ("overview.js", "list.js", "job.js"):
+        sheet = "job.css" if view == "job.js" else "overview.css"
+        loaded = needed_by(view, files) | needed_by("main.js", files)
+        loaded |= {"index.html", "style.css", sheet, "theme.js", "icon.svg"}
+        assert sum(len(files[name]) for name in loaded) < 60 * 1024, view
+        assert sum(len(gzip.compress(files[name])) for name in loaded) < 24 * 1024, view
+    for late in ("submit.js", "signin.js", "asking.js", "acts.js"):
+        assert len(files[late]) < 5 * 1024
     for name, body in files.items():
         text = body.decode().replace("http://www.w3.org/2000/svg", "")
         assert "http:" not in text, name
@@ -98,3 +108,15 @@ async def test_args_are_told_while_they_are_kept(http: httpx2.AsyncClient, desk:
     answer = await http.get("/api/jobs/research.a/args")
     assert answer.json() == {"data": {"jobId": "research.a", "kept": False, "args": None}}
     problem_of(await http.get("/api/jobs/research.none/args"), 404, "JOB_NOT_FOUND")
+
+
+async def test_what_steps_gave_is_told_by_name_while_it_is_kept(http: httpx2.AsyncClient, desk: Desk) -> None:
+    held = await desk.start("a")
+    answer = await http.get("/api/jobs/research.a/steps")
+    assert answer.json() == {"data": {"jobId": "research.a", "steps": []}}
+    await desk.transitions.save(desk.keys, "a", held.nonce, "fetch <b>", b'{"pages":[1,2]}')
+    assert (await http.get("/api/jobs/research.a/steps")).json()["data"]["steps"] == ["fetch <b>"]
+    answer = await http.get("/api/jobs/research.a/steps", params={"name": "fetch <b>"})
+    assert answer.json() == {"data": {"jobId": "research.a", "name": "fetch <b>", "value": {"pages": [1, 2]}}}
+    problem_of(await http.get("/api/jobs/research.a/steps", params={"name": "none"}), 404, "STEP_NOT_FOUND")
+    problem_of(await http.get("/api/jobs/research.none/steps"), 404, "JOB_NOT_FOUND")

@@ -1,11 +1,16 @@
 """Workers over HTTP: who lives is what this gateway has seen itself, and a restart is asked for, not forced."""
 
+import socket
+from datetime import datetime
 from typing import Any
 
 import httpx2
 
+from consumers.about import version
 from gateway.workers import described
 from streams.connection import Store
+from streams.keys import PlatformKeys
+from streams.messages import About, Refused, encode
 from streams.presence import Presence
 from tests.gateway.test_bodies import JSON, problem_of
 from tests.support.builders import Desk, untouched
@@ -34,6 +39,21 @@ async def test_every_consumer_is_named_with_its_platforms_beat_and_jobs(deployme
     assert (worker["platforms"], worker["jobs"], worker["alive"]) == (["kurly", "research"], [job], True)
     assert 0 <= worker["last_change_seconds"] < 10
     assert worker["beats"] > 0
+    assert (worker["host"], worker["pid"], worker["version"]) == (socket.gethostname(), consumer.pid, version())
+    assert worker["memory_bytes"] > 10_000_000
+    assert worker["refused"] == []
+    assert datetime.fromisoformat(worker["started_at"]).tzinfo
+
+
+async def test_what_consumers_tell_is_taken_only_as_they_tell_it(store: Store) -> None:
+    """Of jobs on other platforms nothing is told, and what somebody else wrote there is passed over."""
+    desk = Desk(store, "research")
+    mine = {"host": "vm", "refused": [{"job_id": each, "attempt": 1, "writes": 2} for each in ("research.a", "ably.b")]}
+    await desk.transitions.beat([(desk.keys, [])], "ann", encode({**mine, "new": "of a later version"}))
+    for owner, raw in (("bob", b"not JSON"), ("cid", b'{"pid":"seven"}'), ("dot", b"[]"), (b"\xff", b"{}")):
+        await store.command("HSET", desk.keys["consumers"], owner, raw)
+    told = await Presence(desk.transitions, ["research", "kurly"]).told()
+    assert told == {"ann": About(host="vm", refused=(Refused("research.a", 1, 2),))}
 
 
 async def test_a_frozen_consumer_is_not_alive_once_it_was_seen_silent(store: Store) -> None:
@@ -84,6 +104,18 @@ async def test_a_restart_drains_the_consumers_of_a_platform(deployment: Deployme
         return consumer.owner not in await workers(deployment.http, gateway.url)
 
     await eventually("it has said goodbye", gone)
+
+
+async def test_a_restart_that_is_asked_for_twice_under_one_key_counts_once(
+    http: httpx2.AsyncClient, store: Store
+) -> None:
+    async def asked(**headers: str) -> int:
+        answer = await http.post("/api/v2/workers/research/restart", headers=headers)
+        assert answer.status_code == 202
+        return int(await store.command("HGET", PlatformKeys("research")["control"], "restarts"))
+
+    assert [await asked(**{"Idempotency-Key": "a"}) for _ in range(2)] == [1, 1]
+    assert [await asked(**{"Idempotency-Key": "b"}), await asked(), await asked()] == [2, 3, 4]
 
 
 async def test_a_wrong_restart_changes_nothing(http: httpx2.AsyncClient, store: Store) -> None:

@@ -22,13 +22,15 @@ class Play(Store):
         self._broken: dict[tuple[str, ...], Script] = {}
         self._loop = asyncio.new_event_loop()  # not a Runner: that minds signals, at twice the price of a call
 
-    async def run(self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any]) -> Any:
+    async def run(
+        self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
+    ) -> Any:
         if self._sources:
             names = tuple(script.functions)
             if names not in self._broken:
                 self._broken[names] = build(names, sources=self._sources)
             script = self._broken[names]
-        return await super().run(script, keys, args)
+        return await super().run(script, keys, args, whole=whole)
 
     def wait(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         return self._loop.run_until_complete(call)

@@ -58,6 +58,46 @@ async def test_a_job_is_submitted_and_followed_to_its_result(deployment: Deploym
     assert lines[2].endswith("1 of 2  on it")
 
 
+async def test_for_machines_a_submit_answers_in_json(deployment: Deployment) -> None:
+    await deployment.consumer("research")
+    words = ["submit", "research", "drill", '{"steps": 1, "seconds": 0, "result": [1]}', "--id", "k1", "--json"]
+    accepted = {"jobId": "research.k1", "state": "waiting", "replayed": False, "deduplicated": False}
+    result = tailrace(*words, "--follow", REDIS_URL=deployment.url)
+    first, last = map(json.loads, result.stdout.splitlines())
+    assert (result.returncode, first) == (0, accepted)
+    assert (last["jobId"], last["status"], last["result"]) == ("research.k1", "completed", [1])
+    again = tailrace(*words, REDIS_URL=deployment.url)
+    assert json.loads(again.stdout) == {**accepted, "state": "completed", "replayed": True}
+    failing = tailrace("submit", "research", "own", "--json", "--follow", REDIS_URL=deployment.url)
+    assert failing.returncode == 1
+    assert json.loads(failing.stdout.splitlines()[-1])["error"]["type"] == "UnknownKind"
+    held = [tailrace("submit", "kurly", "drill", "--dedupe", "d", "--json", REDIS_URL=deployment.url) for _ in "ab"]
+    first, other = (json.loads(each.stdout) for each in held)
+    assert other == {**first, "deduplicated": True}
+
+
+async def test_what_is_to_come_is_told_with_its_time_and_its_reason(valkey_url: str) -> None:
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "research")
+        await desk.submit("a", run_at="2099-01-31T09:00:00Z")
+        await desk.past_due("a")
+        (held,) = await desk.claim()
+        await desk.fail(held, attempts=3, seconds=3600.0)
+        events = await desk.history("a")
+    told = tailrace("history", "research.a", REDIS_URL=valkey_url).stdout
+    lines = [line.rstrip() for line in told.splitlines()]
+    assert [line.split()[2 + (line.split()[2].isdigit())] for line in lines[1:]] == [
+        "queued",
+        "delayed",
+        "started",
+        "retrying",
+    ]
+    assert lines[2].endswith("until 2099-01-31T09:00:00.000Z")
+    assert events[-1].error
+    assert f"{events[-1].error.type}: {events[-1].error.message}" in lines[4]
+    assert lines[4].endswith(f"again at {events[-1].retryAt}")
+
+
 async def test_a_job_that_fails_ends_the_command_with_1(deployment: Deployment) -> None:
     await deployment.consumer("research")
     result = tailrace("submit", "research", "drill", '{"fail_times": 9}', "--follow", REDIS_URL=deployment.url)
@@ -189,6 +229,7 @@ async def test_running_tells_the_same_as_http_and_the_script_prints_it(deploymen
     here = json.loads(tailrace("running", "--json", REDIS_URL=deployment.url).stdout)
     for answer in (here, there):
         assert answer["data"]["running"][0].pop("elapsed_seconds") >= 0
+        assert answer["data"]["running"][0].pop("progress") in {None, 2, 4}
     assert here == there
     assert here["data"]["summary"] == {"running_count": 1, "queued_count": 2}
 
@@ -203,3 +244,19 @@ def test_the_script_says_so_when_nothing_answers() -> None:
     result = check_running_jobs("http://127.0.0.1:9")
     assert result.returncode == 1
     assert "no answer from http://127.0.0.1:9" in result.stderr
+
+
+async def test_show_says_in_words_why_a_job_waits(valkey_url: str) -> None:
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "kurly", overall=1)
+        await desk.submit("a", "b", "c")
+        await desk.claim()
+        await desk.beat("ann")
+    shown = tailrace("show", "kurly.c", REDIS_URL=valkey_url).stdout
+    assert "kurly runs 1 job at a time, and kurly.a is running." in shown
+    assert "1 job starts before it: kurly.b." in shown
+    assert "Its place in line is 2." in shown
+    told = json.loads(tailrace("show", "kurly.c", "--json", REDIS_URL=valkey_url).stdout)["waiting"]
+    assert [each["reason"] for each in told["for"]] == ["busy", "ahead"]
+    assert (told["position"], told["positionExact"], told["expectedStartAt"]) == (2, True, None)
+    assert "waiting" not in json.loads(tailrace("show", "kurly.a", "--json", REDIS_URL=valkey_url).stdout)

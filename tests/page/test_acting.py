@@ -24,6 +24,7 @@ async def test_a_running_job_is_cancelled_and_given_another_life(deployment: Dep
     await visitor.has_shown(await deployment.ended(job))
     assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel")]
     await visitor.page.get_by_role("button", name="retry", exact=True).click()
+    await visitor.confirm("Retry this job?")
     await visitor.sees(".lane-name b", "attempt 2")
     await visitor.state("active")
     assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel"), ("attempt 2", "run")]
@@ -45,7 +46,7 @@ async def test_dead_letters_are_replayed_as_many_as_the_question_names(
         await deployment.ended(job)
     await visitor.open(gateway.url)
     await visitor.sees(".dead summary", "RuntimeError")
-    await visitor.page.get_by_role("button", name="replay").click()
+    await visitor.page.get_by_role("button", name="replay all").click()
     await visitor.confirm("Replay 3 failed jobs?")
     await visitor.sees("#said", "Replayed 3.")
 
@@ -54,6 +55,35 @@ async def test_dead_letters_are_replayed_as_many_as_the_question_names(
 
     await eventually("all were replayed", completed)
     await expect(visitor.page.locator(".dead")).to_have_count(0, timeout=PATIENCE_MS)
+
+
+async def test_chosen_dead_letters_are_acted_on_and_edited_args_are_a_new_job(
+    deployment: Deployment, visitor: Visitor
+) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    jobs = [await deployment.submit("research", kind="nobodys", number=n) for n in range(3)]
+    for job in jobs:
+        await deployment.ended(job)
+    page = visitor.page
+    await visitor.open(f"{gateway.url}/?platform=research&state=failed")
+    await visitor.sees(".dead summary", "UnknownKind")
+    for job in jobs[:2]:
+        await page.get_by_label(f"choose {job}").check()
+    await page.get_by_role("button", name="drop 2 chosen").click()
+    await visitor.confirm("Drop 2 failed jobs?")
+    await visitor.sees("#said", "Dropped 2.")
+    await expect(page.locator(".dead li")).to_have_count(1, timeout=PATIENCE_MS)
+    await page.get_by_label(f"edit the args of {jobs[2]} and").click()
+    await visitor.sees("#submit", f"{jobs[2]} stays as it is")
+    form = page.locator("#submit-form")
+    assert '"number": 2' in await form.locator("[name=args]").input_value()
+    await form.locator("[name=kind]").fill("drill")
+    await form.locator("[name=args]").fill('{"steps": 1, "seconds": 0.01, "result": "mended"}')
+    await form.get_by_role("button", name="Submit as a new job").click()
+    await visitor.state("completed")
+    await visitor.sees(".job-facts pre", "mended")
+    assert jobs[2] not in page.url
 
 
 async def test_the_overview_tells_what_runs_and_a_platform_is_paused(deployment: Deployment, visitor: Visitor) -> None:
@@ -70,6 +100,7 @@ async def test_the_overview_tells_what_runs_and_a_platform_is_paused(deployment:
     await expect(visitor.page.locator("tr").filter(has_text="musinsa")).to_contain_text("no consumer serves this")
     await expect(visitor.page.locator(".workers tbody tr")).to_have_count(1)
     await visitor.page.get_by_role("button", name="pause kurly").click()
+    await visitor.confirm("Pause kurly?")
     await visitor.sees(".platforms tr.paused", "paused by the page")
     await visitor.page.get_by_role("button", name="resume kurly").click()
     await expect(visitor.page.locator(".platforms tr.paused")).to_have_count(0, timeout=PATIENCE_MS)

@@ -21,15 +21,18 @@ async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
             yield store, deployment
 
 
-async def test_a_takeover_is_two_lanes_and_one_history(deployment: Deployment, visitor: Visitor) -> None:
+async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(deployment: Deployment, visitor: Visitor) -> None:
+    """The worker is frozen in the middle of a step; thawed, it reports that step before it hears anything."""
     gateway = await deployment.gateway()
     first = await deployment.consumer("research")
-    job = await deployment.submit("research", steps=4, seconds=0.5, result={"sum": 42})
+    job = await deployment.submit("research", steps=4, seconds=0.5, block="sleep", result={"sum": 42})
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.sees(".events .text", "2 of 4")
+    first.freeze()
     await expect(visitor.page).to_have_title(re.compile(r"^(50|75) % · "))
-    first.kill_group()
     await deployment.consumer("research")
+    await visitor.sees(".fenced", f"fenced: whatever {first.owner} may still write is refused")
+    first.thaw()
     seen = await deployment.ended(job)
     await visitor.state("completed")
     await visitor.has_shown(seen)
@@ -40,7 +43,35 @@ async def test_a_takeover_is_two_lanes_and_one_history(deployment: Deployment, v
     await visitor.sees(".lane-verdict", "superseded by 2: worker lost")
     await visitor.sees(".job-facts pre", '"sum": 42')
     await visitor.sees("#link-text", "complete")
+    await visitor.sees(".fenced", re.compile(rf"^ignored after takeover: \d writes? by {first.owner} \(fenced\)$"))
     assert sum("/research/stream/" in url for url in visitor.requests) == 1
+
+
+async def test_a_job_that_waits_says_why_and_a_step_opens_what_it_said(
+    deployment: Deployment, visitor: Visitor
+) -> None:
+    gateway = await deployment.gateway()
+    await deployment.consumer("kurly")
+    first = await deployment.submit("kurly", steps=500, seconds=0.2, text="a page")
+    await deployment.reached(first, 1)
+    jobs = [await deployment.submit("kurly", steps=1, seconds=0.01) for _ in range(2)]
+    page = visitor.page
+    await visitor.open(f"{gateway.url}/jobs/{jobs[1]}")
+    await visitor.sees(".why-waiting", "2nd in line")
+    await expect(page.locator(".why-waiting a").first).to_have_attribute("href", f"/jobs/{first}")
+    await deployment.http.post(f"{gateway.url}/api/jobs/{first}/cancel")
+    await visitor.state("completed")
+    await expect(page.locator(".why-waiting")).to_have_count(0)
+    await visitor.open(f"{gateway.url}/jobs/{first}")
+    await page.locator(".step").first.click()
+    await visitor.sees(".events pre", '"message": "a page"')
+    clock = await page.locator(".events time").first.inner_text()
+    await page.keyboard.press("u")
+    await expect(page.locator("#zone")).to_have_text("UTC")
+    event = (await deployment.history(first))[0]
+    assert await page.locator(".events time").first.inner_text() == event.time[11:23]
+    await page.keyboard.press("u")
+    assert await page.locator(".events time").first.inner_text() == clock
 
 
 async def test_a_store_that_restarts_is_not_noticed(frail: tuple[OwnStore, Deployment], visitor: Visitor) -> None:

@@ -1,5 +1,6 @@
 """The producer: what is right is accepted once, what is wrong is refused and leaves nothing behind."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -161,3 +162,21 @@ async def test_many_keep_their_order_on_a_server_that_does_not_know_the_script(
     await producer.submit_many([Submission("kurly", "drill", id=f"job-{number:04}") for number in range(2500)])
     entries = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
     assert [fields[1].decode() for _, fields in entries] == [f"job-{number:04}" for number in range(2500)]
+
+
+async def test_many_keep_their_order_while_the_server_forgets_the_script(store: Store, producer: Producer) -> None:
+    forgotten = 0
+
+    async def forget() -> None:
+        nonlocal forgotten
+        async with Store(store.url) as other:
+            while True:
+                await other.command("SCRIPT", "FLUSH")
+                forgotten += 1
+
+    forgetting = asyncio.create_task(forget())
+    await producer.submit_many([Submission("kurly", "drill", id=f"job-{number:04}") for number in range(6000)])
+    forgetting.cancel()
+    entries = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
+    assert [fields[1].decode() for _, fields in entries] == [f"job-{number:04}" for number in range(6000)]
+    assert forgotten > 3

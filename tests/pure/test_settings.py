@@ -38,11 +38,20 @@ def test_a_wrong_scheme_is_named_without_the_password() -> None:
     assert "hidden" not in str(error.value)
 
 
+def test_an_address_without_a_scheme_is_not_repeated() -> None:
+    with pytest.raises(BadConfiguration, match="REDIS_URL has no scheme") as error:
+        read(REDIS_URL="default:hidden@h:6379")
+    assert "hidden" not in str(error.value)
+
+
 def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("redis://from-file\n")
     assert read(REDIS_URL_FILE=str(tmp_path / "url")).url == "redis://from-file"
     with pytest.raises(BadConfiguration, match="REDIS_URL_FILE: cannot read"):
         read(REDIS_URL_FILE=str(tmp_path / "missing"))
+    (tmp_path / "url").write_bytes(b"hidden\xff")
+    with pytest.raises(BadConfiguration, match=r"REDIS_URL_FILE: .* is not UTF-8 text$"):
+        read(REDIS_URL_FILE=str(tmp_path / "url"))
 
 
 def test_platforms_are_added_by_name() -> None:

@@ -27,6 +27,14 @@ def test_an_option_nobody_knows_is_a_wrong_setting() -> None:
         Store("redis://127.0.0.1:1?nobody_knows=1")
 
 
+@pytest.mark.parametrize("url", ["redis://:hidden/x@h:6379", "redis://u:hidden@h:port", "redis://[hidden@h:1"])
+def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
+    """A password with a slash makes one of it, and pieces of it a port."""
+    with pytest.raises(BadConfiguration, match="REDIS_URL: it is no address") as refusal:
+        Store(url)
+    assert "hidden" not in str(refusal.value)
+
+
 async def test_all_who_wait_for_a_hanging_store_hear_of_it_together(
     silent_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

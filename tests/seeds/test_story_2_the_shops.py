@@ -48,7 +48,7 @@ async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> N
     assert data["queued"] == {"kurly": 2, "hwahae": 1, "musinsa": 1}
     assert data["summary"] == {"running_count": 2, "queued_count": 4}
     jobs = {row["platform"]: row for row in data["running"]}
-    assert list(jobs["kurly"]) == ["platform", "job_id", "workflow_id", "started_at", "elapsed_seconds"]
+    assert list(jobs["kurly"])[:5] == ["platform", "job_id", "workflow_id", "started_at", "elapsed_seconds"]
     assert jobs["kurly"]["job_id"] == kurly[0]
     assert jobs["hwahae"]["job_id"] == hwahae[0]
     assert jobs["kurly"]["workflow_id"] == "daily-scan"

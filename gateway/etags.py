@@ -1,0 +1,45 @@
+"""Entity tags: whoever has an answer already is told that it still holds (RFC 9110, 8.8.3 and 13.1.2)."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.replies import raw_reply
+
+ASK_AGAIN = "private, no-cache"  # it may be kept by whom it was told, and is asked for again before it is used
+NOT_MODIFIED = 304
+
+_TAG = re.compile(rb'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')
+_TAGS = re.compile(rb"[ \t,]*(?:%b[ \t]*(?:,[ \t,]*|$))+" % _TAG.pattern)
+
+
+def etag_of(body: bytes) -> bytes:
+    """A strong one, of the bytes themselves: it changes with whatever a client would see."""
+    return b'"%b"' % hashlib.blake2b(body, digest_size=16).hexdigest().encode()
+
+
+def asked_for(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """What `If-None-Match` says, all its lines as one."""
+    lines = [value for name, value in headers if name == b"if-none-match"]
+    return b",".join(lines) if lines else None
+
+
+def is_known(asked: bytes | None, etag: bytes | None) -> bool:
+    """Whether the client has what we would tell, compared weakly. Whatever is no list of tags asks nothing."""
+    if asked is None:
+        return False
+    if asked.strip(b" \t") == b"*":
+        return True
+    return etag is not None and bool(_TAGS.fullmatch(asked)) and etag in _TAG.findall(asked)
+
+
+def tagged_reply(request: Request, body: bytes) -> Response:
+    """An answer that holds until something new happens; without its body for whoever has it."""
+    etag = etag_of(body)
+    headers = {"Cache-Control": ASK_AGAIN, "ETag": etag.decode()}
+    if is_known(asked_for(request.scope["headers"]), etag):
+        return Response(status_code=NOT_MODIFIED, headers=headers)
+    return raw_reply(body, headers=headers)

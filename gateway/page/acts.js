@@ -1,0 +1,30 @@
+// What can be done with one job. Each asks once and says what came of it.
+
+import { act } from "/page/api.js";
+import { attempt, confirm, say } from "/page/dialogs.js";
+
+export async function copy({ id }) {
+  try {
+    await navigator.clipboard.writeText(id);
+    say("The id is copied.");
+  } catch {
+    getSelection().selectAllChildren(document.querySelector("h1"));
+    say("The id is selected: copy it with the keyboard.");
+  }
+}
+
+export async function cancel({ path, story }) {
+  const running = story.running ? "Its attempt is asked to stop with the next beat." : "It has not started and never will.";
+  if (!(await confirm("Cancel this job?", running, "Cancel the job"))) return;
+  await attempt(() => act(`${path}/cancel`, { by: "the page" }), (answer) => (answer.status === "cancelling" ? "Its attempt was asked to stop." : "The job is cancelled."));
+}
+
+export async function retry({ path, reopen }) {
+  if (!(await confirm("Retry this job?", "It goes back in line with new budgets and keeps its history.", "Retry the job"))) return;
+  if (await attempt(() => act(`${path}/retry`, { by: "the page" }), () => "Back in line.")) reopen();
+}
+
+export async function drop({ path }) {
+  if (!(await confirm("Drop this job?", "It and its history are gone for good.", "Drop 1 job"))) return;
+  if (await attempt(() => act(`${path}/drop`), () => "Dropped.")) location.href = "/";
+}

@@ -1,0 +1,31 @@
+// Dialogs: a question, the keys, and whatever else is put in one.
+
+import { draw, h } from "/page/dom.js";
+
+// A dialog is made when it is first asked for.
+export function dialog(id, title, ...content) {
+  let box = document.getElementById(id);
+  if (!box) {
+    box = document.body.appendChild(Object.assign(document.createElement("dialog"), { id }));
+    box.setAttribute("aria-labelledby", `${id}-title`);
+    box.addEventListener("click", (event) => event.target === box && id !== "signin" && box.close());
+  }
+  draw(box, h("h2", { id: `${id}-title` }, title), ...content);
+  if (!box.open) box.showModal();
+  return box;
+}
+
+export function confirm(title, text, yes) {
+  const box = dialog("confirm", title, h("form", { method: "dialog" }, h("p", null, text),
+    h("menu", null, h("button", { value: "no" }, "Keep as it is"), h("button", { value: "yes", id: "confirm-yes", class: "primary" }, yes))));
+  box.returnValue = "no";
+  return new Promise((answer) => {
+    box.onclose = () => answer(box.returnValue === "yes");
+  });
+}
+
+const KEYS = [["/", "find a job by its id"], ["j k", "next row, previous row"], ["enter", "open it"], ["n", "new job"], ["u", "times in UTC, or of this zone"], ["esc", "back"], ["?", "these keys"]];
+
+export const showKeys = () => dialog("help", "Keys", h("form", { method: "dialog" },
+  h("dl", null, KEYS.map(([keys, words]) => [h("dt", null, keys.split(" ").map((key) => h("kbd", null, key))), h("dd", null, words)])),
+  h("menu", null, h("button", null, "Close"))));

@@ -1,0 +1,54 @@
+// Ten minutes of a platform in one small picture: how deep its line was, as a line, and what ended, as bars.
+
+import { ask } from "/page/api.js";
+import { h } from "/page/dom.js";
+
+const [WIDTH, HEIGHT, SAMPLES, BARS] = [120, 24, 60, 30];
+const AGAIN_MS = 10_000;
+
+export class Trends {
+  constructor() {
+    this.known = {};
+    this.every = 10;
+    this.asked = 0;
+  }
+
+  async look() {
+    if (Date.now() - this.asked < AGAIN_MS) return;
+    this.asked = Date.now();
+    const { data } = await ask("/api/trends");
+    this.known = data.platforms;
+    this.every = data.everySeconds;
+  }
+
+  // `waiting` is what the line is now; of times before the gateway began to look nothing is drawn.
+  of(platform, waiting) {
+    const { depth = [], ended = [] } = this.known[platform] ?? {};
+    const depths = pad([...depth, waiting], SAMPLES);
+    const bars = Array.from({ length: BARS }, (_, i) => sum(pad(ended, SAMPLES).slice((i * SAMPLES) / BARS, ((i + 1) * SAMPLES) / BARS)));
+    const all = sum(ended) ?? 0;
+    const seen = ended.filter((n) => n != null).length * this.every;
+    return { depths, bars, all, minute: seen ? (60 * all) / seen : 0, most: Math.max(0, ...depths), waiting };
+  }
+}
+
+const pad = (list, length) => [...Array(Math.max(0, length - list.length)).fill(null), ...list.slice(-length)];
+const sum = (list) => (list.some((n) => n != null) ? list.reduce((total, n) => total + (n ?? 0), 0) : null);
+const rate = (n) => (n >= 10 ? Math.round(n) : +n.toFixed(1));
+
+export function sparkline({ depths, bars, all, minute, most, waiting }) {
+  const words = `last 10 min: ${all} ended; waiting now ${waiting}, at most ${most}`;
+  const top = Math.max(4, most);
+  const y = (depth) => (HEIGHT - 1.5 - (depth / top) * (HEIGHT - 4)).toFixed(1);
+  const x = (i) => ((i * WIDTH) / (SAMPLES - 1)).toFixed(1);
+  const tallest = Math.max(4, ...bars);
+  const path = depths.map((depth, i) => (depth == null ? "" : `${depths[i - 1] == null ? "M" : "L"}${x(i)} ${y(depth)}`)).join("");
+  const step = WIDTH / BARS;
+  return h("span", { class: "trend", title: words },
+    h("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": words },
+      h("path", { class: "floor", d: `M0 ${HEIGHT - 0.5}H${WIDTH}` }),
+      bars.map((n, i) => n > 0 && h("rect", { key: i, x: (i * step).toFixed(1), width: (step - 1).toFixed(1), y: (HEIGHT - 1 - (n / tallest) * (HEIGHT - 5)).toFixed(1), height: ((n / tallest) * (HEIGHT - 5)).toFixed(1) })),
+      h("path", { key: "line", class: "line", d: path }),
+      h("circle", { key: "now", cx: WIDTH, cy: y(waiting), r: 1.8 })),
+    h("small", null, minute > 0 ? `${rate(minute)}/min` : ""));
+}

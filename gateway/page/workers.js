@@ -1,0 +1,70 @@
+// Workers: where each runs, what it does, how long ago it was heard, and how free its loop is.
+
+import { act } from "/page/api.js";
+import { attempt, confirm } from "/page/dialogs.js";
+import { h } from "/page/dom.js";
+import { bytes, count, duration, exact, jobPath, short, since } from "/page/words.js";
+
+const JOBS = 3; // named in a row
+const SLOW_SECONDS = 0.25; // a loop that is late by more than this keeps its jobs waiting
+
+// `older`: for how many seconds this is known.
+export function workerTable({ workers, summary }, older, look) {
+  if (!workers.length) {
+    return h("section", { class: "workers", key: "workers" }, h("div", { class: "head" }, h("h2", null, "Workers")),
+      h("p", { class: "empty" }, "No consumer beats. Start one: ", h("code", null, "python3 -m ops consume research")));
+  }
+  return h("section", { class: "workers", key: "workers" },
+    h("div", { class: "head" }, h("h2", null, "Workers"),
+      h("p", null, `${summary.alive_count} alive${summary.silent_count ? ` · ${summary.silent_count} not heard` : ""}`)),
+    h("table", null,
+      h("thead", null, h("tr", null, ["worker", "host", "version", "serves", "last beat", "loop lag", "memory", "jobs", ""].map((name) =>
+        h("th", { scope: "col", class: `w-${name.split(" ").at(-1) || "act"}` }, name || h("span", { class: "unseen" }, "restart"))))),
+      h("tbody", null, workers.map((worker) => row(worker, older, workers, look)))));
+}
+
+// How long a worker was not heard, in words and as a colour.
+function hearing(worker, older) {
+  const deadline = worker.deadline_seconds ?? 10;
+  const age = (worker.last_change_seconds ?? worker.watched_seconds) + older;
+  const tone = worker.alive === false ? "fail" : age > Math.max(3, deadline * 0.4) ? "silent" : "done";
+  const words = worker.alive === false ? `silent for ${duration(age)}` : worker.alive == null ? "not heard yet" : since(age);
+  return { deadline, tone, words, share: Math.min(100, (100 * age) / deadline) };
+}
+
+function row(worker, older, workers, look) {
+  const { deadline, tone, words, share } = hearing(worker, older);
+  const slow = worker.lag_seconds > SLOW_SECONDS;
+  return h("tr", { key: worker.worker_id, "data-row": true, tabindex: "-1" },
+    h("td", { class: "w-worker", title: worker.started_at ? `${worker.worker_id}, started ${exact(worker.started_at)}` : worker.worker_id }, h("code", null, worker.worker_id)),
+    h("td", { class: "w-host", "data-label": "host", title: worker.host }, worker.host ?? "–"),
+    h("td", { class: "w-version", "data-label": "version" }, worker.version ?? "–"),
+    h("td", { class: "w-serves", "data-label": "serves", title: worker.platforms.join(", ") }, worker.platforms.join(", ")),
+    h("td", { class: "w-beat", "data-label": "last beat" },
+      h("span", { class: `meter tone-${tone}`, title: `of ${duration(deadline)} until it counts as lost` }, h("i", { style: { width: `${share.toFixed(1)}%` } })),
+      h("span", { class: `age ${tone === "done" ? "" : `tone-${tone}`}` }, words)),
+    h("td", { class: `w-lag ${slow ? "tone-silent" : ""}`, "data-label": "loop lag", title: "the longest its loop was held, of the last ten seconds" }, duration(worker.lag_seconds)),
+    h("td", { class: "w-memory", "data-label": "memory" }, bytes(worker.memory_bytes)),
+    h("td", { class: "w-jobs", "data-label": "jobs", title: worker.jobs.slice(0, 20).join(", ") }, jobs(worker.jobs)),
+    h("td", { class: "w-act c-act" }, h("button", { type: "button", class: "needs-admin", "aria-label": `restart ${worker.worker_id}`, onclick: () => restart(worker, workers, look) }, "restart")));
+}
+
+function jobs(ids) {
+  if (!ids.length) return h("span", { class: "zero" }, "–");
+  const more = ids.length - JOBS;
+  return [ids.slice(0, JOBS).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, short(id))]), more > 0 && ` and ${more} more`];
+}
+
+// A restart is asked of all consumers of a platform: the one where it touches the fewest is taken.
+async function restart(worker, workers, look) {
+  const serving = (platform) => workers.filter((each) => each.platforms.includes(platform)).length;
+  const platform = [...worker.platforms].sort((one, other) => serving(one) - serving(other))[0];
+  const many = serving(platform) > 1 ? `${count(serving(platform), "consumer")} of ${platform}` : worker.worker_id;
+  if (await confirmRestart(many, platform)) look();
+}
+
+export async function confirmRestart(many, platform) {
+  const text = "Each starts nothing more, ends what it runs within its grace, hands back the rest at no cost, and leaves; its supervisor starts it anew.";
+  return (await confirm(`Restart ${many}?`, text, "Drain and restart")) &&
+    attempt(() => act(`/api/v2/workers/${encodeURIComponent(platform)}/restart`), (answer) => `Asked ${count(answer.data.workers.length, "consumer")} of ${platform} to restart.`);
+}

@@ -1,0 +1,78 @@
+"""The last ten minutes of each platform, as this process sampled them: how many jobs waited, how many ended."""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.replies import reply
+from streams.errors import TailraceError
+from streams.keys import PlatformKeys
+from streams.policies import Platforms
+from streams.transitions import BrokenOperation, Transitions
+
+EVERY_SECONDS = 10.0  # one call to the store for all platforms
+SAMPLES = 60  # ten minutes
+AT_ONCE = 50  # platforms in one call: a few milliseconds of the server's time at most
+
+Sample = Mapping[str, tuple[int, int]]  # platform -> how many wait, how many have ever ended
+
+
+class Sampler:
+    """Looks at every platform now and then, whether somebody watches or not: who opens the page sees what was."""
+
+    def __init__(self, transitions: Transitions, platforms: Platforms, every_seconds: float = EVERY_SECONDS) -> None:
+        self._transitions = transitions
+        self._keys = [PlatformKeys(platform) for platform in platforms]
+        self.every_seconds = every_seconds
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
+
+    async def run(self) -> None:
+        due = time.monotonic()
+        while True:
+            self.samples.append(await self.look())
+            due += self.every_seconds
+            while due < time.monotonic():  # a look that was missed is a gap, not a crowd in the next one
+                self.samples.append({})
+                due += self.every_seconds
+            await anyio.sleep(due - time.monotonic())
+
+    async def look(self) -> Sample:
+        found: dict[str, tuple[int, int]] = {}
+        for start in range(0, len(self._keys), AT_ONCE):
+            keys = self._keys[start : start + AT_ONCE]
+            try:
+                counts = await self._transitions.tally(keys)
+            except TailraceError:  # the store is away, or does not let us in: those who ask hear of it
+                return {}
+            for each, count in zip(keys, counts, strict=True):
+                if not isinstance(count, BrokenOperation):
+                    found[each.platform] = count
+        return found
+
+
+class Trends:
+    """The route of these samples."""
+
+    def __init__(self, sampler: Sampler, platforms: Platforms) -> None:
+        self._sampler = sampler
+        self._platforms = platforms
+
+    async def show(self, _: Request) -> Response:
+        samples = list(self._sampler.samples)
+        lines = {platform: line_of(platform, samples) for platform in self._platforms}
+        return reply({"data": {"everySeconds": self._sampler.every_seconds, "platforms": lines}})
+
+
+def line_of(platform: str, samples: Sequence[Sample]) -> dict[str, list[int | None]]:
+    """Oldest first; None where nothing is known, as after a gap. A store that was emptied begins anew."""
+    counts = [sample.get(platform) for sample in samples]
+    ended = [
+        None if not one or not next_ or next_[1] < one[1] else next_[1] - one[1] for one, next_ in pairwise(counts)
+    ]
+    depth = [None if count is None else count[0] for count in counts]
+    return {"depth": depth[-SAMPLES:], "ended": ([None] * bool(counts) + ended)[-SAMPLES:]}

@@ -1,0 +1,20 @@
+-- tally: count what waits on a platform, and what has ever ended there.
+-- KEYS  jobs_urgent  stream  the line of a band: an entry is there until its job has ended
+--       jobs_high    stream
+--       jobs_normal  stream
+--       jobs_low     stream
+--       leases       hash    what runs
+--       due          zset    what rests until a later time
+-- Returns  how many jobs wait, and how many were in line once and are not any more
+local standing, ended = 0, 0
+for _, band in ipairs(BANDS) do
+  local length = call('XLEN', jobs[band])
+  standing = standing + length
+  local facts = redis.pcall('XINFO', 'STREAM', jobs[band]) -- protected: a line that nobody used is not there
+  for i = 1, #facts, 2 do
+    if facts[i] == 'entries-added' then
+      ended = ended + facts[i + 1] - length
+    end
+  end
+end
+return { math.max(0, standing - call('HLEN', leases) - call('ZCARD', due)), ended }

@@ -1,0 +1,65 @@
+"""tally: what waits on a platform, and what has ever ended there."""
+
+from streams.keys import BANDS
+from streams.transitions import BrokenOperation
+from tests.support.builders import Desk, forget_scripts, untouched
+
+
+async def counts(desk: Desk) -> tuple[int, int]:
+    (found,) = await desk.transitions.tally([desk.keys])
+    assert not isinstance(found, BrokenOperation)
+    return found
+
+
+async def test_an_unused_platform_has_nothing(desk: Desk) -> None:
+    assert await counts(desk) == (0, 0)
+
+
+async def test_jobs_of_every_band_wait_until_they_are_claimed(desk: Desk) -> None:
+    for band in BANDS:
+        await desk.submit(f"{band}-1", f"{band}-2", band=band)
+    assert await counts(desk) == (8, 0)
+    await desk.claim("ann", slots=3)
+    assert await counts(desk) == (5, 0)
+
+
+async def test_whatever_ends_a_job_counts_once_and_for_ever(desk: Desk) -> None:
+    await desk.submit("a", "b", "c", "d")
+    first, second, third = await desk.claim(slots=3)
+    await desk.complete(first)
+    await desk.fail(second)
+    await desk.release(third)
+    await desk.transitions.cancel(desk.keys, "d")
+    assert await counts(desk) == (1, 3)
+    assert await desk.transitions.drop(desk.keys, "b") == "ok"
+    assert await counts(desk) == (1, 3)
+
+
+async def test_another_life_has_another_end(desk: Desk) -> None:
+    held = await desk.start("a")
+    await desk.fail(held)
+    await desk.transitions.reopen(desk.keys, "a")
+    assert await counts(desk) == (1, 1)
+    (held,) = await desk.claim()
+    await desk.complete(held)
+    assert await counts(desk) == (0, 2)
+
+
+async def test_one_call_counts_several_platforms_and_leaves_no_trace(desk: Desk, shop: Desk) -> None:
+    await desk.submit("a")
+    async with untouched(desk.store):
+        assert await desk.transitions.tally([shop.keys, desk.keys]) == [(0, 0), (1, 0)]
+
+
+async def test_a_spoilt_platform_hides_no_other(desk: Desk, shop: Desk) -> None:
+    await desk.submit("a")
+    await shop.store.command("SET", shop.keys["leases"], "spoilt")
+    spoilt, found = await desk.transitions.tally([shop.keys, desk.keys])
+    assert isinstance(spoilt, BrokenOperation)
+    assert found == (1, 0)
+
+
+async def test_it_counts_after_the_server_forgot_the_script(desk: Desk) -> None:
+    await desk.submit("a")
+    await forget_scripts(desk.store)
+    assert await counts(desk) == (1, 0)

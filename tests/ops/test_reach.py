@@ -1,0 +1,43 @@
+"""Commands that find the store of a running `up` go by what that was told of platforms."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ops.store import OwnStore
+from ops.up import settings_for_others
+from tests.ops.commands import tailrace
+
+
+def test_up_leaves_what_others_need_to_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAILRACE_CONFIG", "tailrace.toml")
+    monkeypatch.setenv("TAILRACE_PLATFORMS", "naver")
+    monkeypatch.setenv("TAILRACE_API_KEYS", "0123456789abcdef")
+    whole = {"TAILRACE_CONFIG": str(tmp_path / "tailrace.toml"), "TAILRACE_PLATFORMS": "naver"}
+    assert settings_for_others() == whole
+    monkeypatch.setenv("TAILRACE_CONFIG", "")
+    monkeypatch.delenv("TAILRACE_PLATFORMS")
+    assert settings_for_others() == {}
+
+
+def test_commands_in_another_terminal_know_the_same_platforms(tmp_path: Path) -> None:
+    config, other = tmp_path / "tailrace.toml", tmp_path / "other.toml"
+    config.write_text("[platforms.coupang]\noverall = 3\n")
+    other.write_text("[platforms.elsewhere]\noverall = 3\n")
+    settings = {"TAILRACE_CONFIG": str(config), "TAILRACE_PLATFORMS": "naver"}
+    with OwnStore(tmp_path / "data", settings=settings) as store:
+        data = ["--data", str(store.folder)]
+        assert tailrace("submit", "coupang", "drill", *data).returncode == 0
+        listed = json.loads(tailrace("platforms", "--json", *data).stdout)
+        assert {"coupang", "naver"} <= {each["platform"] for each in listed}
+        for words in (["pause", "coupang"], ["dead", "naver"]):
+            assert tailrace(*words, *data).returncode == 0, words
+        told = tailrace("pause", "coupang", *data, TAILRACE_CONFIG=str(other))
+        assert told.returncode == 2, "who says something else is heard"
+        assert "elsewhere" in told.stderr
+        told = tailrace("pause", "coupang", REDIS_URL=store.url)
+        assert told.returncode == 2, "who names a store says what is in it"
+        (store.folder / "store.json").write_text(json.dumps({"url": store.url}))
+        assert tailrace("running", *data).returncode == 0, "an earlier version left less"
