@@ -73,7 +73,7 @@ def test_every_name_of_this_machine_will_do(host: str) -> None:
 async def test_a_store_that_would_lose_jobs_is_refused_at_the_start(valkey_url: str, desk: Desk) -> None:
     await desk.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
-        code, said = await asyncio.to_thread(gateway, valkey_url)
+        code, said = await asyncio.to_thread(gateway, valkey_url, "--port", "0")
     finally:
         await desk.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert code == 78
