@@ -14,6 +14,7 @@ from consumers.shutdown import Shutdown
 from producers import Producer, Submission
 from streams import PlatformKeys, Platforms, Policy, Store, Transitions
 from streams.messages import Event, decode_event
+from streams.options import Options
 from streams.reading import read_job
 from streams.settings import Environment
 
@@ -28,8 +29,10 @@ class Bench:
         self.store = store
         self.producer = Producer(Transitions(store), PLATFORMS)
 
-    async def submit(self, kind: str, args: Any = None, *, platform: str = "many", key: str | None = None) -> str:
-        submission = Submission(platform, kind, {} if args is None else args, key)
+    async def submit(
+        self, kind: str, args: Any = None, *, platform: str = "many", key: str | None = None, **options: Any
+    ) -> str:
+        submission = Submission(platform, kind, {} if args is None else args, key, Options(**options))
         return (await self.producer.submit(submission)).job_id
 
     async def events(self, job_id: str) -> list[Event]:

@@ -97,7 +97,7 @@ async def test_a_line_in_a_library_is_told_with_the_line_that_led_there(logged: 
 
 @pytest.mark.alone
 async def test_code_that_holds_the_interpreter_is_told_afterwards(logged: list[Any]) -> None:
-    length, took = 20, 0.0
+    length, took = 23, 0.0
     with Watchdog(lambda: [Suspect("many.mine", "mine", None)], LIMIT):
         await rest()
         while took < 1.5:
