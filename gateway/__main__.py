@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import resource
+import signal
 import socket
 import sys
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from gateway.app import create_app
 from gateway.processes import Processes
-from gateway.server import Server, bind
+from gateway.server import Server, bind, hold
 from gateway.settings import GatewaySettings
 from streams.connection import Store, check_fitness
 from streams.errors import BadConfiguration, NoStore, TailraceError
@@ -21,19 +22,24 @@ from streams.logs import configure_logs
 log = structlog.get_logger()
 
 
-def run(settings: GatewaySettings, listener: socket.socket | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. With a listener, as one process of several."""
+def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse: int | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. With a listener and a pulse, as one process of several."""
+    for each in (signal.SIGTERM, signal.SIGINT):  # until whoever serves takes them over
+        signal.signal(each, lambda *_: sys.exit(0))
     if (lifeline := descriptor()) is not None:
         watch(lifeline)
     allow_many_clients()
     app = create_app(settings)
+    is_parent = settings.process == 0 and settings.processes > 1
     try:
         listener = listener or bind(settings.host, settings.port)
+        if is_parent:
+            listener = hold(listener)
     except OSError as error:
         return cannot_listen(settings, error)
     if settings.process == 0:
         asyncio.run(look_at_store(settings))
-    if settings.process == 0 and settings.processes > 1:
+    if is_parent:
         asyncio.run(Processes(settings, listener).run())
         log.info("gateway_ended")
         return 0
@@ -41,7 +47,7 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None) -> int
         listener.listen()  # here it shows when somebody else took the same address at the same moment
     except OSError as error:
         return cannot_listen(settings, error)
-    Server(app, settings).run(sockets=[listener])
+    Server(app, settings, pulse).run(sockets=[listener])
     log.info("gateway_ended")
     return 0
 
@@ -76,13 +82,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, help="on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)")
     parser.add_argument("--process", type=int, default=0, help=argparse.SUPPRESS)  # which of several this is
     parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # the socket it was given
+    parser.add_argument("--pulse", type=int, help=argparse.SUPPRESS)  # where its parent listens for signs of life
     options = parser.parse_args(argv)
     try:
         configure_logs()
         settings = GatewaySettings.read(host=options.host, port=options.port, processes=options.processes)
         if not options.process:
             return run(settings)
-        return run(replace(settings, process=options.process), socket.socket(fileno=options.listener))
+        listener = socket.socket(fileno=options.listener)
+        return run(replace(settings, process=options.process), listener, options.pulse)
     except TailraceError as error:
         say(str(error))
         return 69 if isinstance(error, NoStore) else 78 if isinstance(error, BadConfiguration) else 1

@@ -12,7 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Self
 
 import anyio
 import structlog
@@ -24,6 +26,9 @@ from streams import lifeline
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again
 SETTLE_SECONDS = 2.0  # beyond the grace, to close and say goodbye
+LOOK_SECONDS = 1.0  # between two looks at the signs of life of one
+SILENT_LOOKS = 10  # without any, and it is frozen or hangs: the kernel goes on to give it its share of the clients
+FIRST_LOOKS = 60  # until the first one; a new process on a busy machine takes its time
 
 log = structlog.get_logger()
 
@@ -33,7 +38,7 @@ class Processes:
 
     def __init__(self, settings: GatewaySettings, holder: socket.socket) -> None:
         self._settings = settings
-        self._holder = holder  # keeps the port while nobody listens
+        self._holder = holder  # keeps the port, also while nobody listens
         self._read_end, self._write_end = os.pipe()  # nobody writes: it closes when this process ends
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # by their number
         self._told = asyncio.Event()
@@ -63,8 +68,7 @@ class Processes:
         while not self._told.is_set():
             begun = time.monotonic()
             try:
-                child = self._children[number] = self._start(number)
-                how: int | str = await ended(child)
+                how: int | str = await self._live(number)
             except OSError as error:  # no room for another process, perhaps: the others go on
                 how = str(error)
             if self._told.is_set():
@@ -76,21 +80,79 @@ class Processes:
                 await asyncio.wait_for(self._told.wait(), pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    async def _live(self, number: int) -> int:
+        """The whole life of one; its exit code."""
+        with Pulse() as pulse:
+            child = self._children[number] = self._start(number, pulse)
+            watching = asyncio.create_task(self._watch(number, child, pulse))
+            try:
+                return await ended(child)
+            finally:
+                watching.cancel()
+
+    async def _watch(self, number: int, child: subprocess.Popen[bytes], pulse: "Pulse") -> None:
+        """One that shows no life is killed: its clients resume elsewhere, and another is started."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not pulse.look():
+                log.warning("gateway_process_silent", process=number, seconds=pulse.silent * LOOK_SECONDS)
+                child.kill()
+                return
+
+    def _start(self, number: int, pulse: "Pulse") -> subprocess.Popen[bytes]:
         """Its own process group keeps Ctrl-C in the terminal from it: we tell it when to end."""
         host, port, *_ = self._holder.getsockname()
-        with bind_beside(self._holder) as listener:
+        with pulse.lent() as beats, bind_beside(self._holder) as listener:
             return subprocess.Popen(
                 [
                     *(sys.executable, "-m", "gateway", "--host", host, "--port", str(port)),
                     *("--processes", str(self._settings.processes)),
-                    *("--process", str(number), "--listener", str(listener.fileno())),
+                    *("--process", str(number), "--listener", str(listener.fileno()), "--pulse", str(beats)),
                 ],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[listener.fileno(), self._read_end],
+                pass_fds=[listener.fileno(), beats, self._read_end],
                 process_group=0,
                 env={**os.environ, lifeline.VARIABLE: str(self._read_end)},
             )
+
+
+class Pulse:
+    """The signs of life of one process, a byte each.
+
+    Silence is counted in looks, not by a clock: when the machine slept, or we were frozen ourselves, we did not look.
+    """
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = os.pipe()
+        os.set_blocking(self._ours, False)
+        os.set_blocking(self._theirs, False)  # nobody waits because we do not read
+        self._allowed = FIRST_LOOKS
+        self.silent = 0  # looks since the last sign
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._ours)
+
+    @contextmanager
+    def lent(self) -> Iterator[int]:
+        """The end for the other process; ours alone while we start it."""
+        try:
+            yield self._theirs
+        finally:
+            os.close(self._theirs)
+
+    def look(self) -> bool:
+        """Whether it still seems to live."""
+        try:
+            said = os.read(self._ours, 65536)
+        except BlockingIOError:
+            said = b""
+        self.silent = 0 if said else self.silent + 1
+        if said:
+            self._allowed = SILENT_LOOKS
+        return self.silent <= self._allowed
 
 
 async def ended(child: subprocess.Popen[bytes]) -> int:

@@ -1,7 +1,9 @@
 """The HTTP server: uvicorn, told when to let go of its streams and how to end."""
 
 import asyncio
+import os
 import socket
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from types import FrameType
@@ -23,6 +25,7 @@ FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in ch
 NOT_HTTP = f"this is not an HTTP/1.1 request with one Host and at most {HEAD_BYTES} bytes of headers"
 UNSENT_BYTES = 128 * 1024  # that the kernel takes for a client and cannot send yet; without a limit it takes megabytes
 TOO_SLOW = "the request did not arrive in time"
+BEAT_SECONDS = 1.0  # between two signs of life to the parent
 
 SECURITY_HEADERS = (  # of every answer
     (b"X-Content-Type-Options", b"nosniff"),
@@ -150,7 +153,8 @@ class Connection(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Ends its streams first, so that their clients resume elsewhere, and then counts as ended well."""
 
-    def __init__(self, app: Starlette, settings: GatewaySettings) -> None:
+    def __init__(self, app: Starlette, settings: GatewaySettings, pulse: int | None = None) -> None:
+        """`pulse`: the end of a pipe where a parent listens for signs of life."""
         strangers = None if settings.keys else Strangers(settings.origins)
         super().__init__(
             uvicorn.Config(
@@ -169,6 +173,7 @@ class Server(uvicorn.Server):
             )
         )
         self._app = app
+        self._pulse = pulse
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal asks for an end, a second one for a quick end; neither is raised again, so the exit code is 0."""
@@ -176,8 +181,16 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._pulse is not None:
+            self._beat(self._pulse)
         await super().startup(sockets)
         log.info("gateway_serves", url=" ".join(map(url_of, sockets or [])))
+
+    def _beat(self, pulse: int) -> None:
+        """From the loop, as long as there is one: not from `on_tick`, which is silent while we start and drain."""
+        with suppress(OSError):  # full, while the parent is frozen
+            os.write(pulse, b".")
+        asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat, pulse)
 
     async def on_tick(self, counter: int) -> bool:
         """uvicorn calls it ten times a second."""
@@ -200,11 +213,29 @@ def bind(host: str, port: int) -> socket.socket:
     return bound(socket.socket(family, kind, protocol), address)
 
 
+def hold(found: socket.socket) -> socket.socket:
+    """Keep an address for those beside us, also while nobody listens there. Raises OSError when it is taken.
+
+    Several that came at one moment may all be bound; only one of them can listen. Then the kernel refuses whoever does
+    not share the port as we do, and nobody else begins with that: each of us has to come through here first.
+    """
+    with found:  # a port that the kernel chose would be given back by the shutdown: bind it by its number
+        holder = bound(socket.socket(found.family, found.type, found.proto), found.getsockname())
+    try:
+        holder.listen(0)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.shutdown(socket.SHUT_RDWR)  # it stays bound, and gets no connections
+    except OSError:
+        holder.close()
+        raise
+    return holder
+
+
 def bind_beside(holder: socket.socket) -> socket.socket:
     """Another socket at the same address: the kernel shares out new connections among those that listen there."""
     listener = socket.socket(holder.family, holder.type, holder.proto)
-    for each in (holder, listener):
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return bound(listener, holder.getsockname())
 
 

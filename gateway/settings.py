@@ -57,15 +57,23 @@ class GatewaySettings(Struct, frozen=True):
         """From the environment; what is given here goes before it."""
         env = environment or Environment()
         streams = StreamsSettings.read(env)
-        return cls(
-            streams=streams,
-            host=host or env.text("HOST") or "127.0.0.1",
-            port=env.whole("PORT", 3989, most=65535) if port is None else port,
-            processes=env.whole(PROCESSES, 1, least=1, most=MOST_PROCESSES) if processes is None else processes,
-            keys=Keys.read(env.secret(SETTING) or "", streams.platforms),
-            origins=read_origins(env.words("TAILRACE_CORS_ORIGINS")),
-            caps=Caps.read(env),
-        )
+        try:
+            return cls(
+                streams=streams,
+                host=host or env.text("HOST") or "127.0.0.1",
+                port=env.whole("PORT", 3989, most=65535) if port is None else port,
+                processes=env.whole(PROCESSES, 1, least=1, most=MOST_PROCESSES) if processes is None else processes,
+                keys=Keys.read(env.secret(SETTING) or "", streams.platforms),
+                origins=read_origins(env.words("TAILRACE_CORS_ORIGINS")),
+                caps=Caps.read(env),
+            )
+        except BadConfiguration as error:
+            given = {"HOST": ("--host", host), "PORT": ("--port", port), PROCESSES: ("--processes", processes)}
+            name, _, rest = str(error).partition(" ")
+            flag, value = given.get(name, (name, None))
+            if value is None:
+                raise
+            raise BadConfiguration(f"{flag} {rest}") from None
 
 
 def is_loopback(host: str) -> bool:

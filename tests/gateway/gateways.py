@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -51,12 +51,13 @@ class GatewayProcess:
         *,
         fds: tuple[int, ...] = (),
         ping_seconds: float | None = None,  # and twice as long for who does not read
+        command: Sequence[str] = ("-m", "gateway"),
     ) -> None:
         self.port = free_port(0)
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment(store_url, PORT=str(self.port), **(variables or {}))
         self._fds = fds
-        self._command = ["-m", "gateway"] if ping_seconds is None else ["-c", PINGING, str(ping_seconds)]
+        self._command = command if ping_seconds is None else ["-c", PINGING, str(ping_seconds)]
 
     def __enter__(self) -> Self:
         # Nobody writes to it: it closes when the test run ends, however it ends, and the gateway ends with it.

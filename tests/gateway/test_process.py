@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -97,6 +98,30 @@ async def test_a_term_signal_ends_streams_at_once_and_well(
     await desk.complete(held)
     async with EventSource(gateways[1], "research.a") as source, source.open(messages[-1].id) as reading:
         assert told(await reading.rest()) == ["completed 1", "end"]
+
+
+@pytest.mark.parametrize(("processes", "end"), [("1", signal.SIGINT), ("2", signal.SIGTERM)])
+def test_a_signal_ends_it_well_while_it_still_waits_for_a_store_that_hangs(processes: str, end: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        hung.settimeout(20)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gateway", "--port", "0", "--processes", processes],
+            cwd=CHECKOUT,
+            env=environment(f"redis://127.0.0.1:{hung.getsockname()[1]}"),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            asked, _ = hung.accept()
+            with asked:
+                before = time.monotonic()
+                process.send_signal(end)
+                _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert time.monotonic() - before < 2.0, "it would have waited five seconds for an answer"
+    assert "Traceback" not in said
 
 
 async def test_a_gateway_does_not_outlive_its_owner(valkey_url: str) -> None:

@@ -220,7 +220,7 @@ def test_a_wrong_number_of_processes_names_itself(wrong: str) -> None:
 def test_a_wrong_number_stops_it_and_the_flag_goes_before_the_setting(valkey_url: str) -> None:
     code, said = fails(valkey_url, "--processes", "0", TAILRACE_GATEWAY_PROCESSES="2")
     assert (code, len(said)) == (78, 1)
-    assert "TAILRACE_GATEWAY_PROCESSES is 0" in said[0]
+    assert "--processes is 0; it must be a whole number from 1 to 64" in said[0]
 
 
 async def test_metrics_say_which_process_counted(kept: GatewayProcess, desk: Desk) -> None:
