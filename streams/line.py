@@ -1,6 +1,5 @@
 """Who stands in line on a platform, and in which order claims would start them."""
 
-from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from streams.events import entry_order
 from streams.policies import Policy
 
 MOST = 1000  # jobs that are looked at: a few milliseconds of the server's time
+ROUNDS = 10  # that a playing has for each job: more than it ever needs
 RECENT = 20  # completed jobs that tell how long one takes
 
 Place = tuple[float, str]  # score and key, as sorted sets order them
@@ -60,7 +60,8 @@ class Line(Struct, frozen=True):
     held_until_ms: float
     counted_ms: float | None  # the start that the platform's rate counts from
     whole: bool  # False: there are more in line than were looked at
-    running: tuple[Running, ...]  # oldest first
+    runs: int  # how many have an owner
+    running: tuple[Running, ...]  # some of those, oldest first; all, unless there are hundreds
     standing: dict[str, Standing]  # all who wait
     front: tuple[Place, ...]
     bands: dict[str, bool]  # who stands in a band, first band first; True: may be called to the front before its turn
@@ -70,7 +71,7 @@ class Line(Struct, frozen=True):
 
 
 def to_line(answer: Sequence[Any]) -> Line:
-    """What `line` answers; what somebody else wrote into the store is passed over."""
+    """What `line` answers. A job that somebody spoilt is passed over; ValueError: what is told of the platform was."""
     head, running, waiting, ahead, bands, (limited, ordered), took = answer
     runs: list[Running] = []
     standing: dict[str, Standing] = {}
@@ -91,6 +92,7 @@ def to_line(answer: Sequence[Any]) -> Line:
         held_until_ms=float(head[2] or 0),
         counted_ms=None if head[3] is None else float(head[3]),
         whole=head[4] == b"1",
+        runs=int(head[5]),
         running=tuple(sorted(runs, key=lambda job: job.stamp)),
         standing=standing,
         front=tuple((float(score or standing[key].acceptance), key) for key, score in front if key in standing),
@@ -162,12 +164,20 @@ class Places:
     def drop(self, key: str) -> None:
         self._scores.pop(key, None)
 
-    def pop(self) -> Place:
-        while True:
-            score, key = heappop(self._heap)
+    def first(self) -> Place | None:
+        while self._heap:
+            score, key = self._heap[0]
             if self._scores.get(key) == score:
-                del self._scores[key]
                 return score, key
+            heappop(self._heap)
+        return None
+
+    def pop(self) -> Place | None:
+        first = self.first()
+        if first:
+            heappop(self._heap)
+            del self._scores[first[1]]
+        return first
 
 
 class Play:
@@ -184,16 +194,19 @@ class Play:
         self._running: deque[Running | Standing] = deque(line.running)
         self._busy = {label: key.running for label, key in line.limits.items()}
         self._free = {label: key.free for label, key in line.limits.items() if key.free is not None}
-        self._ahead = {label: list(key.members) for label, key in line.orders.items()}
+        self._ahead = defaultdict(Places, {label: Places(key.members) for label, key in line.orders.items()})
         self._runs = {label: key.running for label, key in line.orders.items()}
         for job in line.standing.values():
-            if job.order and all(key != job.key for _, key in self._ahead.setdefault(job.order, [])):
-                insort(self._ahead[job.order], (job.acceptance, job.key))  # others have passed it meanwhile
+            if job.order:
+                self._ahead[job.order].add((job.acceptance, job.key))  # it is not there if others have passed it
         self._started: dict[str, None] = {}
+        self.rounds_left = ROUNDS * (len(line.standing) + len(line.running) + ROUNDS)
 
     def run(self) -> list[str]:
+        """Every round starts, ends or calls somebody; the count sees to an end whatever stands in the store."""
         most = self._policy.overall
-        while True:
+        while self.rounds_left > 0:
+            self.rounds_left -= 1
             if most and len(self._running) >= most:
                 self._end(self._running.popleft())
             elif job := self._claim():
@@ -205,17 +218,19 @@ class Play:
                 self._end(self._running.popleft())
             elif any(self._parked.values()):  # only time can help those: it does
                 for label, parked in self._parked.items():
+                    self._busy[label] = 0  # nobody runs: a count that says otherwise was spoilt
                     self._free[label] = self._policy.key_rate or len(parked)
                     self._unpark(label, len(parked))
             else:
-                return list(self._started)
+                break
+        return list(self._started)
 
     def _claim(self) -> Standing | None:
-        for place in self._coming:
-            self._front.add(place)
+        for called in self._coming:
+            self._front.add(called)
         self._coming = []
-        while self._front:
-            job = self._jobs.get(self._front.pop()[1])
+        while place := self._front.pop():
+            job = self._jobs.get(place[1])
             if job and job.key not in self._unread and self._admits(job):
                 return job
         while self._bands:
@@ -230,7 +245,7 @@ class Play:
             return False
         most, limit = self._policy.key_overall, job.limit
         busy = self._busy.get(limit, 0) if limit else 0
-        if job.order and (self._runs.get(job.order) or self._ahead[job.order][0][1] != job.key):
+        if job.order and (self._runs.get(job.order) or self._head(job.order) not in {job.key, None}):
             if limit and busy < most:
                 self._unpark(limit, 1)
             return False
@@ -249,6 +264,10 @@ class Play:
             self._runs[job.order] = job.key
         return True
 
+    def _head(self, order: str) -> str | None:
+        first = self._ahead[order].first()
+        return first[1] if first else None
+
     def _end(self, job: Running | Standing) -> None:
         if job.limit:
             self._busy[job.limit] = self._busy.get(job.limit, 0) - 1
@@ -256,11 +275,12 @@ class Play:
         if job.order:
             if self._runs.get(job.order) == job.key:
                 self._runs[job.order] = None
-            left = self._ahead[job.order] = [place for place in self._ahead.get(job.order, ()) if place[1] != job.key]
-            if left:
-                self._coming.append(left[0])
+            self._ahead[job.order].drop(job.key)
+            if first := self._ahead[job.order].first():
+                self._coming.append(first)
 
     def _unpark(self, label: str, count: int) -> None:
         parked = self._parked[label]
         for _ in range(min(count, len(parked))):
-            self._coming.append(parked.pop())
+            if place := parked.pop():
+                self._coming.append(place)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import structlog
+
 from streams.connection import Command, ServerRefusal, Store
 from streams.keys import PlatformKeys
 from streams.line import Line, labels_of, turns
@@ -17,8 +19,13 @@ from streams.states import State, Status
 from streams.transitions import BrokenOperation, Transitions
 from streams.waiting import Case, Gates, Waiting, explain
 
+log = structlog.get_logger()
+
 LONG = 100  # a longer line is not looked at for each question
 KEPT_SECONDS = 0.25  # but so often: with a thousand jobs in it a look takes the server a few milliseconds
+SPARED = 20  # while many ask, looks take no more than this part of the time, of the store's and of ours
+BURST_SECONDS = 5.0  # and who asks now and then does not notice: so much of that may be owed
+OLDEST_SECONDS = 5.0  # however long looks take, nothing older is told
 
 
 class Sight(NamedTuple):
@@ -41,6 +48,7 @@ class Lookout:
         self._presence = presence
         self._sights: dict[str, Sight] = {}
         self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._paid_at = 0.0  # when the looks so far are no more than their part of the time
 
     async def explain(
         self, keys: PlatformKeys, record: Record, due_ms: float | None, events: Sequence[bytes]
@@ -53,38 +61,45 @@ class Lookout:
             sight, gates, consumers = await asyncio.gather(
                 self._look(keys, policy), self._read_gates(keys, record, policy), self._presence.glance()
             )
-        except (BrokenOperation, ServerRefusal):  # somebody spoilt a key of the line: the job itself can still be told
-            return None
-        place = sight.places.get(record.key)
-        return explain(
-            Case(
-                record=record,
-                due_ms=due_ms if record.state is State.DELAYED else None,
-                retrying=is_retrying(events),
-                policy=policy,
-                line=sight.line,
-                place=place,
-                nearest=sight.order[place - 2] if place and place > 1 else None,
-                in_line=len(sight.order),
-                gates=gates,
-                consumers=None if consumers is None else [c for c in consumers if keys.platform in c.platforms],
+            place = sight.places.get(record.key)
+            return explain(
+                Case(
+                    record=record,
+                    due_ms=due_ms if record.state is State.DELAYED else None,
+                    retrying=is_retrying(events),
+                    policy=policy,
+                    line=sight.line,
+                    place=place,
+                    nearest=sight.order[place - 2] if place and place > 1 else None,
+                    in_line=len(sight.order),
+                    gates=gates,
+                    consumers=None if consumers is None else [c for c in consumers if keys.platform in c.platforms],
+                )
             )
-        )
+        except (BrokenOperation, ServerRefusal, ValueError, OverflowError) as error:
+            # Somebody spoilt a key of the line, or wrote a number there that is none: the job itself can still be told.
+            log.warning("line_broken", platform=keys.platform, error=repr(error))
+            return None
 
     async def _look(self, keys: PlatformKeys, policy: Policy) -> Sight:
-        """A look that began after the question; of a long line, one that is not older than a moment."""
+        """A look that began after the question; of a long line, or while many ask, one that is a little older."""
         asked = time.monotonic()
         async with self._one_at_a_time[keys.platform]:
             sight = self._sights.get(keys.platform)
-            if sight and (sight.begun >= asked or sight.good_until > asked):
+            if sight and (sight.begun >= asked or sight.good_until > asked or self._spares(sight, asked)):
                 return sight
             begun = time.monotonic()
             line = await self._transitions.line(keys, policy)
             order = turns(line, policy)
             places = {key: place for place, key in enumerate(order, 1)}
-            kept = KEPT_SECONDS if len(line.standing) > LONG else 0.0
+            kept = KEPT_SECONDS if len(line.standing) + line.runs > LONG else 0.0
             sight = self._sights[keys.platform] = Sight(line, order, places, begun, begun + kept)
+            self._paid_at = max(self._paid_at, begun) + SPARED * (time.monotonic() - begun)
             return sight
+
+    def _spares(self, sight: Sight, asked: float) -> bool:
+        """Whether an old look must do: the last ones have taken more than their part of the time."""
+        return self._paid_at > asked + BURST_SECONDS and sight.begun > asked - OLDEST_SECONDS
 
     async def _read_gates(self, keys: PlatformKeys, record: Record, policy: Policy) -> Gates:
         order, limit = labels_of(record.marks)

@@ -1,6 +1,7 @@
 """Why a job waits: all that holds it now, how many start before it, and when its turn may come; pure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 
 from msgspec import Struct
 
@@ -68,8 +69,8 @@ class Case(Struct, frozen=True):
     def id(self, key: str) -> str:
         return join_id(self.record.platform, key)
 
-    def named(self, jobs: Sequence[Running]) -> str:
-        return some([self.id(job.key) for job in jobs])
+    def named(self, jobs: Sequence[Running], count: int = 0) -> str:
+        return some([self.id(job.key) for job in jobs], count)
 
     def serving(self) -> int | None:
         """How many consumers may take it; None: nobody has looked."""
@@ -153,15 +154,18 @@ def limited(case: Case) -> Iterator[Reason]:
 
 def busy(case: Case) -> Iterator[Reason]:
     """As many run as may, or as the consumers take."""
-    running, name = case.line.running, case.record.platform
+    running, runs, name = case.line.running, case.line.runs, case.record.platform
     room = (case.serving() or 0) * case.policy.per_process
-    if case.policy.overall and len(running) >= case.policy.overall:
+    if case.policy.overall and runs >= case.policy.overall:
         most = f"{name} runs {counted(case.policy.overall, 'job')} at a time"
-    elif room and len(running) >= room:
+    elif room and runs >= room:
         most = f"The consumers of {name} run {counted(room, 'job')} at a time"
     else:
         return
-    told = f"{most}, and {case.named(running)} {are(running)} running."
+    if not running:  # leases that nobody can read
+        yield Reason("busy", f"{most}, and that many are running.")
+        return
+    told = f"{most}, and {case.named(running, runs)} {'is' if runs == 1 else 'are'} running."
     yield Reason("busy", told, job=case.id(running[0].key))
 
 
@@ -189,12 +193,13 @@ def start_of(case: Case, place: int | None, reasons: Sequence[Reason]) -> str | 
         rate_until(line.now_ms, line.counted_ms, policy.rate_seconds),
         rate_until(line.now_ms, case.gates.counted_ms, policy.key_rate_seconds),
     )
+    elapsed = [line.now_ms - job.started_ms for job in line.running]
     at = expected_start(
         Outlook(
             now_ms=line.now_ms,
             place=place,
             slots=min(slots, policy.overall) if policy.overall else slots,
-            elapsed_ms=tuple(line.now_ms - job.started_ms for job in line.running),
+            elapsed_ms=tuple(islice(cycle(elapsed), line.runs)),  # those that were looked at stand for the others
             took_ms=line.took_ms,
             not_before_ms=max(case.due_ms or 0, line.held_until_ms, *(until or 0 for until in untils)),
             rate=policy.rate,
@@ -204,9 +209,9 @@ def start_of(case: Case, place: int | None, reasons: Sequence[Reason]) -> str | 
     return None if at is None else iso(at)
 
 
-def some(names: Sequence[str]) -> str:
-    """The first few of them."""
-    more = len(names) - NAMED
+def some(names: Sequence[str], count: int = 0) -> str:
+    """The first few of them, and how many more there are; `count`, if only some have a name."""
+    more = max(count, len(names)) - min(NAMED, len(names))
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 

@@ -16,9 +16,10 @@
 --       rate         how many may start within a window, 0: any number
 --       key_rate     the same for one limit key
 --       key_rate_ms  the length of that window
--- Returns  seven lists: <now in ms> <paused by> <held until> <start that the rate counts from> <1: nobody was left out>; key, owner, started, marks of who runs; key, entry, marks of who waits; key, score of those at the front; key, 1 if it may also be called to the front, of those in line; label, running, free starts, {key, score of who waits for it} of limit keys and label, running, {key, score} of order keys; started, ended_ms of completed jobs
+-- Returns  seven lists: <now in ms> <paused by> <held until> <start that the rate counts from> <1: nobody was left out> <how many run>; key, owner, started, marks of who runs, of hundreds only some; key, entry, marks of who waits; key, score of those at the front; key, 1 if it may also be called to the front, of those in line; label, running, free starts, {key, score of who waits for it} of limit keys and label, running, {key, score} of order keys; started, ended_ms of completed jobs
 most = tonumber(most)
 local PIECE, BYTES = 100, 4 * 1024 * 1024 -- entries in one read; args that come along with all of them
+local LEASES = 200 -- that are looked at: they tell who holds what, and few are named
 local whole = '1'
 
 local function append(list, ...)
@@ -105,8 +106,17 @@ for _, band in ipairs(BANDS) do
   end
 end
 
-local running = {}
-for _, lease in ipairs(call('HVALS', leases)) do
+local running, runs = {}, call('HLEN', leases)
+local some = {}
+if runs <= LEASES then
+  some = call('HVALS', leases)
+else
+  local found = call('HSCAN', leases, 0, 'COUNT', LEASES)[2] -- nonce and lease in turn; may be a few more
+  for n = 2, math.min(#found, 2 * LEASES), 2 do
+    some[#some + 1] = found[n]
+  end
+end
+for _, lease in ipairs(some) do
   local key, started, owner, marks = match(lease, '^%d+ %d+ (%S+) (%S+) %S+ (%S+) %S+ %S+ %d+(.*)$')
   if key then
     if started == '-' then -- it stands in the history by now
@@ -117,17 +127,22 @@ for _, lease in ipairs(call('HVALS', leases)) do
   end
 end
 
--- How many jobs of a limit key its rate lets start now.
+-- How many jobs of a limit key its rate lets start now: as many as the list lacks, and as many as there are before the
+-- first start that still counts. That is mostly the first; else it is looked for by halves: the list may be long.
 local function free_starts(label)
-  local times = call('LRANGE', prefix .. 'starts:' .. label, 0, -1)
-  local free = key_rate - #times
-  for _, time in ipairs(times) do
-    if math.abs(now_ms - time) < tonumber(key_rate_ms) then
-      break
+  local times = prefix .. 'starts:' .. label
+  local length = call('LLEN', times)
+  local oldest = math.max(0, length - key_rate) -- a rate that was lowered has left more than count
+  local low, middle, high = oldest, oldest, length
+  while low < high do
+    if math.abs(now_ms - call('LINDEX', times, middle)) < tonumber(key_rate_ms) then
+      high = middle
+    else
+      low = middle + 1
     end
-    free = free + 1
+    middle = math.floor((low + high) / 2)
   end
-  return free
+  return key_rate - length + low
 end
 
 -- Those that wait beside the line; they may bring more labels with them.
@@ -164,4 +179,4 @@ end
 
 local state = call('HMGET', control, 'paused', 'held_until_ms')
 local oldest = tonumber(rate) > 0 and call('LINDEX', starts, -rate)
-return { { now_ms, state[1], state[2], oldest, whole }, running, waiting, ahead, line, { limited, ordered }, took }
+return { { now_ms, state[1], state[2], oldest, whole, runs }, running, waiting, ahead, line, { limited, ordered }, took }

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from streams.connection import Store
 from streams.keys import BANDS
-from streams.line import turns
+from streams.line import text, turns
 from streams.messages import Claim
 from streams.transitions import BrokenOperation
 from tests.support.builders import Desk, untouched
@@ -152,6 +152,66 @@ async def test_a_spoilt_job_is_passed_over(desk: Desk, store: Store) -> None:
     await store.command("SET", desk.keys.record("spoilt"), "x")
     await store.command("HSET", desk.keys["leases"], "n", "nonsense")
     assert await foreseen(desk) == ["a", "b"]
+
+
+async def test_of_hundreds_that_run_all_are_counted_and_some_looked_at(desk: Desk) -> None:
+    await desk.submit(*(f"j{number}" for number in range(450)))
+    await desk.claim("ann", 200)
+    line = await desk.transitions.line(desk.keys, desk.policy)
+    assert (line.runs, len(line.running)) == (200, 200)
+    await desk.claim("ann", 250)
+    line = await desk.transitions.line(desk.keys, desk.policy)
+    assert line.runs == 450
+    assert 50 < len(line.running) <= 200
+    assert len({job.key for job in line.running}) == len(line.running)
+
+
+@pytest.mark.parametrize("lowered", [0, 3])
+async def test_starts_that_no_longer_count_are_free_again(store: Store, lowered: int) -> None:
+    """Against counting them one by one, of lists of every length and age."""
+    rate, minute_ms = 7, 60_000
+    desk = Desk(store, key_rate=rate - lowered, key_rate_seconds=60.0)
+    now_ms = int((await store.command("TIME"))[0]) * 1000
+    for length in range(rate + 1):
+        for old in range(length + 1):
+            label = f"l{length}-{old}"
+            await desk.submit(label, limit_key=label)
+            ages = [2 * minute_ms] * old + [minute_ms // 2] * (length - old)
+            if ages:
+                await store.command("RPUSH", desk.keys.starts(label), *(now_ms - age for age in ages))
+    line = await desk.transitions.line(desk.keys, desk.policy)
+    most = rate - lowered
+    for length in range(rate + 1):
+        for old in range(length + 1):
+            counted = min(length, most, length - old)
+            assert line.limits[f"l{length}-{old}"].free == most - counted, (length, old)
+
+
+async def test_long_lists_of_starts_are_not_read_as_a_whole(store: Store) -> None:
+    desk = Desk(store, key_rate=50_000, key_rate_seconds=HOUR)
+    now_ms = int((await store.command("TIME"))[0]) * 1000
+    await desk.submit("a", limit_key="l")
+    await store.command("RPUSH", desk.keys.starts("l"), *([now_ms - 2 * 3_600_000] * 20_000 + [now_ms] * 20_000))
+    before = await calls_of(store, "lrange", "lindex")
+    assert (await desk.transitions.line(desk.keys, desk.policy)).limits["l"].free == 30_000
+    assert await calls_of(store, "lrange", "lindex") - before < 25
+
+
+async def calls_of(store: Store, *commands: str) -> int:
+    told = dict(
+        line.split(":", 1) for line in text(await store.command("INFO", "commandstats")).splitlines() if ":" in line
+    )
+    return sum(int(told.get(f"cmdstat_{name}", "calls=0,").split(",")[0].removeprefix("calls=")) for name in commands)
+
+
+async def test_a_count_that_was_spoilt_hangs_nobody(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await store.command("HSET", desk.keys["limits"], "l", 1)
+    await desk.submit("a", "b", limit_key="l")
+    await desk.submit("plain")
+    assert [claim.key for claim in await desk.claim("ann", 9)] == ["plain"]
+    await desk.submit("c", limit_key="l")
+    assert await foreseen(desk) == ["a", "b", "c"]
 
 
 def some_options(dice: Random) -> dict[str, Any]:
