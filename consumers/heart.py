@@ -8,7 +8,8 @@ JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its 
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 import anyio
 import msgspec
@@ -26,13 +27,17 @@ from streams.connection import ANSWER_SECONDS, Store
 from streams.errors import StoreError
 from streams.keys import PlatformKeys
 from streams.logs import configure_logs
-from streams.messages import Pulse
+from streams.messages import Look, Pulse
 from streams.transitions import FORGET_BATCH, BrokenOperation, Transitions
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
+SPOILT = (BrokenOperation, ValueError)  # keys of another type, and numbers that are none
 GOODBYE = b"goodbye\n"
 MOST_NEWS = 15
+NOTHING = Look({}, ())
 FORGET_SECONDS = 5.0  # between looks for jobs that need not be kept any longer
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
 
@@ -59,7 +64,7 @@ class Heart:
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
         self._overtime = Overtime(instructions, transitions, page)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
-        self._restarts: list[int] = []
+        self._restarts: dict[str, int] = {}  # how often each platform had been asked when we first heard of it
         self._forget_at = 0.0
 
     async def run(self) -> None:
@@ -76,30 +81,50 @@ class Heart:
         while True:
             pause = self._to.beat_seconds
             if self._consumer_runs():
-                held = list(zip(self._keys, self._page.held(len(self._keys)), strict=True))
                 try:
                     about = self._about.news()
-                    answers = await self._transitions.beat(held, self._to.owner, about)
+                    pulses = await self._beat_once(about)
                 except StoreError:
                     pause = min(pause, RETRY_SECONDS)
                     tell(News())
                 else:
                     if about:
                         self._about.heard()
-                    tell(self._news(answers))
+                    tell(self._news(pulses))
             await anyio.sleep(pause)
 
-    def _news(self, pulses: Sequence[Pulse]) -> News:
-        heard = list(zip(self._to.platforms, pulses, strict=True))
-        asked = [pulse.restarts for pulse in pulses]
-        self._restarts = self._restarts or asked  # those before our time were not meant for us
+    async def _beat_once(self, about: bytes) -> dict[str, Pulse]:
+        held = dict(zip(self._to.platforms, self._page.held(len(self._keys)), strict=True))
+
+        async def beat(platforms: Sequence[PlatformKeys]) -> list[Pulse]:
+            sheets = [(keys, held[keys.platform]) for keys in platforms]
+            return await self._transitions.beat(sheets, self._to.owner, about)
+
+        return await self._of_each(beat)
+
+    async def _of_each(self, ask: Callable[[Sequence[PlatformKeys]], Awaitable[list[T]]]) -> dict[str, T]:
+        """What is told of the platforms, in one call. One whose keys were spoilt by hand is left out, alone."""
+        try:
+            return dict(zip(self._to.platforms, await ask(self._keys), strict=True))
+        except SPOILT:
+            told: dict[str, T] = {}
+            for keys in self._keys:
+                try:
+                    (told[keys.platform],) = await ask([keys])
+                except SPOILT as error:
+                    log.error("platform_broken", platform=keys.platform, owner=self._to.owner, error=str(error))
+            return told
+
+    def _news(self, pulses: Mapping[str, Pulse]) -> News:
+        heard = pulses.items()
+        before = {platform: self._restarts.setdefault(platform, pulse.restarts) for platform, pulse in heard}
         stop = [(platform, nonce) for platform, pulse in heard for nonce in pulse.stop]
         self._overtime.asked_to_stop([nonce for _, nonce in stop])
         return News(
             lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost],
             stray=[(platform, *job) for platform, pulse in heard for job in pulse.stray],
             stop=stop,
-            restart=any(now > before for now, before in zip(asked, self._restarts, strict=True)),
+            restart=any(pulse.restarts > before[platform] for platform, pulse in heard),
         )
 
     def _consumer_runs(self) -> bool:
@@ -118,15 +143,15 @@ class Heart:
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()
-                looks = await self._transitions.tend(self._keys)
+                looks = await self._of_each(self._transitions.tend)
                 now = time.monotonic()
-                await self._overtime.watch(now, looks)
+                await self._overtime.watch(now, [looks.get(name, NOTHING) for name in self._to.platforms])
                 await self._forget(now)
-                self._silences.look(asked, now, dict(zip(self._to.platforms, looks, strict=True)))
+                self._silences.look(asked, now, looks)
                 for silence in self._silences.lost(now):
                     await self._reclaim(silence)
                 for platform, owner, counter in list(self._silences.departed(now)):
-                    await self._transitions.bury(PlatformKeys(platform), owner, counter)
+                    await self._bury(PlatformKeys(platform), owner, counter)
                 due = self._silences.next_due()
                 if due is not None and due > now:
                     pause = min(pause, due - now)
@@ -164,6 +189,12 @@ class Heart:
         if word in {"reclaimed", "failed"}:
             log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=word)
 
+    async def _bury(self, keys: PlatformKeys, owner: str, counter: str) -> None:
+        try:
+            await self._transitions.bury(keys, owner, counter)
+        except BrokenOperation as error:
+            log.error("bury_broken", platform=keys.platform, owner=owner, error=str(error))
+
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""
         if await read_line(0) == GOODBYE:
@@ -172,8 +203,8 @@ class Heart:
 
     async def _leave(self) -> None:
         try:
-            for keys, look in zip(self._keys, await self._transitions.observe(self._keys), strict=True):
-                await self._transitions.bury(keys, self._to.owner, look.beats.get(self._to.owner, ""))
+            for platform, look in (await self._of_each(self._transitions.observe)).items():
+                await self._bury(PlatformKeys(platform), self._to.owner, look.beats.get(self._to.owner, ""))
         except StoreError:
             return  # observers will see the silence
 

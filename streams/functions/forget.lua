@@ -14,7 +14,8 @@
 -- Returns  how many were removed
 local removed = 0
 local young_ms = now_ms - 60000
-local LOOKED_AT = 1000 -- jobs with a time of their own, in one call
+local LOOKED_AT = 1000 -- jobs with a time of their own, or with one that has not come, in one call
+local COUNTED = 10000 -- jobs with a time of their own
 
 local function remove(key)
   local record = prefix .. 'job:' .. key
@@ -34,31 +35,49 @@ end
 
 redis.pcall('XTRIM', events, 'MINID', young_ms)
 
-local kept = call('LLEN', ended_completed)
-while removed < tonumber(most) do
+-- They stand in the order of their ends. One that ended while the clock was ahead would hold up all behind it: it counts
+-- as ended now, and goes behind them.
+local kept, ahead = call('LLEN', ended_completed), 0
+while removed < tonumber(most) and ahead < LOOKED_AT do
   local key = call('LINDEX', ended_completed, 0)
   if not key then
     break
   end
   local ended_ms = tonumber(redis.pcall('HGET', prefix .. 'job:' .. key, 'ended_ms') or 0) or 0
-  if not over(ended_ms, completed_ms, completed_count, kept) then
+  if ended_ms > now_ms + 60000 then
+    call('HSET', prefix .. 'job:' .. key, 'ended_ms', now_ms)
+    call('RPUSH', ended_completed, call('LPOP', ended_completed))
+    ahead = ahead + 1
+  elseif over(ended_ms, completed_ms, completed_count, kept) then
+    call('LPOP', ended_completed)
+    remove(key)
+    kept = kept - 1
+  else
     break
   end
-  call('LPOP', ended_completed)
-  remove(key)
-  kept = kept - 1
+end
+
+-- How many of them do not count among the others: they have a time of their own. Where there are too many to count, all
+-- that have one are taken for some of these: rather too many are kept than too few.
+local function apart(ended)
+  local all = call('ZCARD', ended_kept)
+  if all == 0 or tonumber(failed_count) == 0 then
+    return 0
+  end
+  return math.min(all, call('ZCARD', ended)) <= COUNTED and call('ZINTERCARD', 2, ended_kept, ended) or all
 end
 
 -- Jobs with a time of their own stand among the others. So that any number of them hides nobody, a call that has passed
--- many of them notes where it stopped, and the next goes on from there; once all were looked at it begins anew.
+-- many of them notes how many, and the next goes on from there; once all were looked at it begins anew.
 for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled', ended_cancelled } }) do
   local name, ended = unpack(place)
   local noted = call('HGET', control, name)
-  local from, last = noted or '-inf', nil
+  local from = tonumber(noted) or 0
   local passed, all = 0, false
-  kept = call('ZCARD', ended)
+  kept = call('ZCARD', ended) - apart(ended)
   while removed < tonumber(most) and passed < LOOKED_AT and not all do
-    local some = call('ZRANGE', ended, from, '+inf', 'BYSCORE', 'LIMIT', passed, 100, 'WITHSCORES')
+    local first = from + passed
+    local some = call('ZRANGE', ended, first, first + 99, 'WITHSCORES')
     all = #some == 0
     for i = 1, #some, 2 do
       if not over(tonumber(some[i + 1]), failed_ms, failed_count, kept) then
@@ -68,7 +87,7 @@ for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled'
         break
       end
       if call('ZSCORE', ended_kept, some[i]) then
-        passed, last = passed + 1, some[i + 1]
+        passed = passed + 1
       else
         call('ZREM', ended, some[i])
         remove(some[i])
@@ -79,7 +98,7 @@ for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled'
   if all and noted then
     call('HDEL', control, name)
   elseif passed >= LOOKED_AT then
-    call('HSET', control, name, from == last and '(' .. last or last)
+    call('HSET', control, name, from + passed)
   end
 end
 

@@ -137,6 +137,57 @@ async def test_however_many_have_a_time_of_their_own_the_others_go(desk: Desk, a
     assert await desk.store.command("ZCARD", desk.keys["ended_failed"]) == 2500
 
 
+@pytest.mark.parametrize("how", ["failed", "cancelled"])
+@pytest.mark.parametrize("own_first", [True, False])
+async def test_jobs_with_a_time_of_their_own_do_not_count_among_the_others(
+    desk: Desk, how: str, own_first: bool
+) -> None:
+    own, plain = [f"own-{n}" for n in range(8)], [f"plain-{n}" for n in range(3)]
+    await ended(desk, *own, how=how, keep_seconds=72 * HOUR, ago=HOUR if own_first else MINUTE * 2)
+    await ended(desk, *plain, how=how, ago=MINUTE * 2 if own_first else HOUR)
+    assert await forget(desk, keep_failed=5) == 0
+    assert await forget(desk, keep_failed=3) == 0
+    assert await forget(desk, keep_failed=2) == 1
+    assert await kept(desk, *own, *plain) == [*own, *plain[1:]]
+
+
+async def test_where_too_many_have_a_time_of_their_own_rather_too_many_are_kept(desk: Desk) -> None:
+    now = int((await desk.store.command("TIME"))[0]) * 1000
+    own = [f"own-{n}" for n in range(10_001)]
+    for name, score in (("ended_failed", now - 120_000), ("ended_kept", now + 10**9)):
+        pairs = [word for key in own for word in (score, key)]
+        await desk.store.command("ZADD", desk.keys[name], *pairs)
+    await ended(desk, *(f"plain-{n}" for n in range(3)), how="failed", ago=HOUR)
+    assert await forget(desk, keep_failed=2) == 1
+    await desk.store.command("ZADD", desk.keys["ended_kept"], now + 10**9, "a completed one")
+    assert await forget(desk, keep_failed=1) == 0, "it cannot be told apart from those that failed"
+    assert await forget(desk, keep_failed_seconds=HOUR / 2) == 2, "but old ones go"
+
+
+@pytest.mark.parametrize("future", [1, 1500])
+async def test_jobs_that_ended_while_the_clock_was_ahead_hold_up_nobody(desk: Desk, future: int) -> None:
+    now = int((await desk.store.command("TIME"))[0]) * 1000
+    jumped, old = [f"jumped-{n}" for n in range(future)], [f"old-{n}" for n in range(20)]
+    for keys, ended_ms in ((jumped, now + 86_400_000), (old, now - 7_200_000)):
+        await desk.store.commands([("HSET", desk.keys.record(key), "ended_ms", ended_ms) for key in keys])
+        await desk.store.command("RPUSH", desk.keys["ended_completed"], *keys)
+    rules = {"keep_completed": 0}
+    assert sum([await forget(desk, **rules) for _ in range(3)]) == 20
+    assert await kept(desk, jumped[0], *old) == [jumped[0]]
+    for key in jumped:
+        await desk.store.command("HINCRBY", desk.keys.record(key), "ended_ms", -3_600_001)
+    assert sum([await forget(desk, **rules) for _ in range(4)]) == future, "they are kept for an hour from then on"
+
+
+async def test_many_that_ended_in_one_moment_hide_no_other_of_that_moment(desk: Desk) -> None:
+    then = int((await desk.store.command("TIME"))[0]) * 1000 - round(48 * HOUR) * 1000
+    own = [f"a-{n}" for n in range(1100)]
+    await desk.store.commands([("ZADD", desk.keys["ended_failed"], then, key) for key in [*own, "z"]])
+    await desk.store.commands([("ZADD", desk.keys["ended_kept"], then + 10**12, key) for key in own])
+    assert sum([await forget(desk) for _ in range(3)]) == 1
+    assert await desk.store.command("ZSCORE", desk.keys["ended_failed"], "z") is None
+
+
 @pytest.mark.parametrize("mode", ["until_done", "throttle", "debounce"])
 @pytest.mark.parametrize("how", ["completed", "failed", "cancelled"])
 async def test_no_key_of_a_forgotten_job_is_left(desk: Desk, how: str, mode: str) -> None:

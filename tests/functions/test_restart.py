@@ -20,6 +20,15 @@ async def test_a_request_whose_answer_was_lost_may_be_repeated(desk: Desk) -> No
     assert await desk.transitions.restart(desk.keys, "two") == 2
 
 
+async def test_a_name_that_is_used_for_ever_restarts_again_after_ten_minutes(desk: Desk) -> None:
+    assert await desk.transitions.restart(desk.keys, "deploy") == 1
+    for later, expected in ((590_000, 1), (11_000, 2), (0, 2), (-601_000, 3)):
+        await desk.store.command("HINCRBY", desk.keys["control"], "restart_ms", -later)
+        assert await desk.transitions.restart(desk.keys, "deploy") == expected
+    await desk.store.command("HDEL", desk.keys["control"], "restart_ms")  # as an older version noted it
+    assert await desk.transitions.restart(desk.keys, "deploy") == 4
+
+
 async def test_another_platform_hears_nothing(desk: Desk, shop: Desk) -> None:
     await desk.transitions.restart(desk.keys, "one")
     assert (await shop.pulse("ann")).restarts == 0
