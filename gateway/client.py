@@ -23,7 +23,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from gateway.exchange import Address, Exchange, NotHTTP
+from gateway.exchange import Address, Exchange, NotHTTP, NotTrusted
 from gateway.heard import Frames, TooLarge
 
 OPEN_SECONDS: Final = 20.0  # until an answer begins
@@ -152,7 +152,7 @@ class Following:
             try:
                 if events := self._take(await self._receive()):
                     return events
-            except (NotHTTP, TooLarge) as error:
+            except (NotHTTP, NotTrusted, TooLarge) as error:
                 raise NotAGateway(f"{self._address.name}: {error}", self._job) from error
             except OSError as error:  # no answer, a broken or a silent connection
                 await self._rest(error)
@@ -184,11 +184,8 @@ class Following:
             self._tls = await anyio.to_thread.run_sync(ssl.create_default_context)
         headers = {**self._headers, **({"Last-Event-ID": self._last_id.encode()} if self._last_id else {})}
         left = self._heard + self._patience_seconds - anyio.current_time()
-        try:
-            with anyio.fail_after(min(OPEN_SECONDS, max(left, SHORTEST_PAUSE_SECONDS))):
-                exchange = await Exchange.get(self._address, f"/research/stream/{self._job}", headers, self._tls)
-        except ssl.SSLError as error:  # an OSError, but one that does not pass
-            raise NotAGateway(f"{self._address.name}: no safe connection: {error}", self._job) from error
+        with anyio.fail_after(min(OPEN_SECONDS, max(left, SHORTEST_PAUSE_SECONDS))):
+            exchange = await Exchange.get(self._address, f"/research/stream/{self._job}", headers, self._tls)
         self._exchange = exchange
         self._opened = anyio.current_time()
         self._frames = Frames()
@@ -198,6 +195,11 @@ class Following:
             await self._refused(exchange)
         elif not exchange.headers.get("content-type", "").lower().startswith("text/event-stream"):
             raise NotAGateway(f"{self._address.name} answered with something that is no stream of events", self._job)
+        elif (encoding := exchange.headers.get("content-encoding", "").strip().lower()) not in {"", "identity"}:
+            sentence = (
+                f"{self._address.name} answered in {encoding[:20]!r}, which nobody asked for: let proxies leave it"
+            )
+            raise NotAGateway(sentence, self._job)
 
     async def _refused(self, exchange: Exchange) -> None:
         """Raise what an answer means that is no stream."""
@@ -212,7 +214,7 @@ class Following:
                 told += chunk
         try:
             problem = msgspec.json.decode(told, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             problem = {}
         code = str(problem.get("code", ""))
         if status == 404 and code == "JOB_NOT_FOUND":
@@ -249,7 +251,7 @@ class Following:
     def _decoded(self, data: str) -> dict[str, Any]:
         try:
             return msgspec.json.decode(data, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             raise NotAGateway(f"{self._address.name} told an event that is no JSON object", self._job) from error
 
     # From one connection to the next

@@ -12,10 +12,15 @@ from msgspec import Struct
 
 FRAMING_BYTES: Final = 64 * 1024  # that may come without one byte of a body: the head, or what follows the last byte
 PORTS: Final = {"http": 80, "https": 443}
+BROKEN: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)  # none is an OSError
 
 
 class NotHTTP(Exception):
     """What came is no answer to an HTTP request."""
+
+
+class NotTrusted(Exception):
+    """Whom we reach is not whom we want, or speaks no TLS: the same would be found the next time."""
 
 
 class Address(Struct, frozen=True):
@@ -65,7 +70,7 @@ class Exchange:
     ) -> "Exchange":
         """Ask, and return when the head of the answer is here.
 
-        Raises OSError when nobody answers, ssl.SSLError when whom we reach is not whom we want, and NotHTTP.
+        Raises OSError when nobody answers, NotTrusted and NotHTTP.
         """
         stream = await connect(address, tls)
         exchange = cls(stream)
@@ -74,7 +79,7 @@ class Exchange:
             head = b"".join(b"%b: %b\r\n" % (name.encode(), value) for name, value in lines.items())
             try:
                 await stream.send(b"GET %b HTTP/1.1\r\n%b\r\n" % (f"{address.folder}{path}".encode(), head))
-            except anyio.BrokenResourceError as error:
+            except BROKEN as error:
                 raise ConnectionError("the connection broke") from error
             while not exchange._parts.begun and not exchange._cut:
                 await exchange._read()
@@ -96,7 +101,7 @@ class Exchange:
     async def _read(self) -> None:
         try:
             data = await self._stream.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+        except (*BROKEN, OSError):
             self._cut = True
             return
         self._framing += len(data)
@@ -143,8 +148,16 @@ class _Parts:
 
 
 async def connect(address: Address, tls: ssl.SSLContext | None) -> ByteStream:
+    """Raises OSError, also when the other side gives up in the middle of a handshake: it may be about to start anew."""
     if address.scheme == "http":
         return await anyio.connect_tcp(address.host, address.port)
-    return await anyio.connect_tcp(
-        address.host, address.port, ssl_context=tls, tls_hostname=address.host, tls_standard_compatible=False
-    )
+    try:
+        return await anyio.connect_tcp(
+            address.host, address.port, ssl_context=tls, tls_hostname=address.host, tls_standard_compatible=False
+        )
+    except BROKEN as error:
+        raise ConnectionError("the connection broke during the TLS handshake") from error
+    except ssl.SSLError as error:
+        if "ALERT" in (error.reason or ""):  # it speaks TLS, and said that it cannot go on
+            raise ConnectionError(f"the TLS handshake was refused: {error}") from error
+        raise NotTrusted(f"no safe connection: {error}") from error

@@ -1,6 +1,7 @@
 """A client that follows a job through everything that may stand at the other end: refusals, garbage, nobody."""
 
 import asyncio
+import gzip
 import logging
 import ssl
 import subprocess
@@ -133,6 +134,7 @@ async def test_going_on_after_an_event_that_is_not_known_is_a_reset() -> None:
     assert b"Last-Event-ID: 7-7\r\n" in server.requests[0]
 
 
+DEEP = b"[" * 20_000 + b"]" * 20_000
 PROBLEM = "Content-Type: application/problem+json"
 
 
@@ -154,6 +156,9 @@ PROBLEM = "Content-Type: application/problem+json"
         (streamed(b"data: {\n\n"), NotAGateway, "no JSON object"),
         (streamed(b"data: [1]\n\n"), NotAGateway, "no JSON object"),
         (streamed(b'data: {"a":"\xff\xfe"}\xff\n\n'), NotAGateway, "no JSON object"),
+        (streamed(b'data: {"a":' + DEEP + b"}\n\n"), NotAGateway, "no JSON object"),
+        (refused("403 Forbidden", PROBLEM, body=b'{"code":' + DEEP + b"}"), GatewayRefused, "answered 403"),
+        (HEAD + b"Content-Encoding: GZip\r\n\r\n" + gzip.compress(told(1)), NotAGateway, "in 'gzip'"),
     ],
     ids=repr_of,
 )
@@ -329,3 +334,28 @@ async def test_where_nobody_speaks_tls_it_is_said_so() -> None:
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as plain:
         with pytest.raises(NotAGateway, match="no safe connection"):
             await anext(follow(JOB, f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"))
+
+
+ALERT = bytes([21, 3, 3, 0, 2, 2, 80])  # an internal error, as a proxy says it that is ending
+
+
+@pytest.mark.parametrize("fault", ["leaves at once", "leaves", "breaks off", "alert"])
+async def test_a_handshake_that_breaks_off_passes(fault: str) -> None:
+    """A proxy that starts anew, for example."""
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        if fault != "leaves at once":
+            await reader.read(100)
+        if fault == "breaks off":
+            writer.transport.abort()
+        if fault == "alert":
+            writer.write(ALERT)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        with pytest.raises(GatewayAway):
+            await anext(follow(JOB, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", patience_seconds=0.5))
+    assert asked > 1
