@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import anyio
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.frames import HEADERS, PING, RESET, farewell, greeting
 from gateway.live import Live
@@ -24,6 +24,7 @@ from streams.policies import Platforms
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
 MOST_JOBS = 1000  # that one client may name
+FEED_SECONDS = 1.0  # for the feed to be read again, when nobody has watched before
 
 # A browser comes back with the last id it was given. The events have none, so the stream itself has one.
 OPENING = b"id: live\n"
@@ -37,7 +38,7 @@ class Client:
         self._jobs = jobs
         self._unsent: list[bytes] = []  # shared with all others
         self._size = 0
-        self._told = False
+        self._began = False
         self._connection: Connection | None = None
         self.news = asyncio.Event()
         self.over = False
@@ -52,15 +53,18 @@ class Client:
         if self._jobs is None or job_id in self._jobs:
             self._add(frame)
 
+    def begin(self) -> None:
+        """From here on it is told of everything, or that something is missing."""
+        self._began = True
+
     def doubt(self) -> None:
-        """The feed may have been cut; who has heard nothing yet has missed nothing."""
-        if self._told:
+        """The feed may have been cut."""
+        if self._began:
             self._add(RESET)
 
     def _add(self, frame: bytes) -> None:
         if self.over:
             return
-        self._told = True
         self._unsent.append(frame)
         self._size += len(frame)
         if self._size > MOST_BYTES:
@@ -132,9 +136,10 @@ class Audience:
             for client in clients:
                 client.hear(job_id, frame)
 
-    def doubt(self) -> None:
+    def doubt(self, platform: str | None) -> None:
         for client in self._clients:
-            client.doubt()
+            if platform is None or client.wants(platform):
+                client.doubt()
 
     def close(self) -> None:
         for client in self._clients:
@@ -180,9 +185,15 @@ class Telling(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._client.connect(scope["state"]["connection"])
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        if scope["method"] != "HEAD":
+        start: Message = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        if scope["method"] == "HEAD":
+            await send(start)
+        else:
             with self._audience.holding(self._client):
+                with anyio.move_on_after(FEED_SECONDS):
+                    await self._live.heard.wait()
+                self._client.begin()  # whoever has our head may act at once, and waits to hear of it
+                await send(start)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._wait_for_departure, receive)
                     await self._tell(send)

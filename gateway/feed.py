@@ -10,7 +10,7 @@ from gateway.live import AWAY, LONGEST_PAUSE_SECONDS, Live
 from streams.connection import Store
 from streams.events import entry_order
 from streams.keys import PlatformKeys
-from streams.reading import FEED_COUNT, read_feed, read_feed_ends, to_hints
+from streams.reading import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
 
 BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go unnoticed
 
@@ -39,33 +39,43 @@ class Feed:
                         pause_seconds = 0.0
                     # What happened before this moment is in the logs, what comes after it is in the feed.
                     self._live.doubt()
-                    await self._listen(store, {name: newest for name, (_, newest) in ends.items()})
+                    self._live.heard.set()
+                    await self._listen(store, ends)
             except Exception as error:  # above all an absent store; but nothing may end the feed of everybody
                 if not pause_seconds:
                     log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
                 self._live.doubt()  # the logs may be there even if the feed is not
+            finally:
+                self._live.heard.clear()
 
-    async def _listen(self, store: Store, cursors: dict[str, str]) -> None:
+    async def _listen(self, store: Store, ends: dict[str, FeedEnd]) -> None:
+        cursors = {name: end.cursor for name, end in ends.items()}
+        read = {name: end.added for name, end in ends.items()}  # entries up to the cursor, of all there ever were
         while self._live.watched.is_set():
             news = await read_feed(store, cursors, int(BLOCK_SECONDS * 1000))
             for name, entries in news.items():
-                rested = len(entries) >= FEED_COUNT or far_apart(cursors[name], entries[-1][0].decode())
-                if rested and await self._was_cut(store, name, cursors[name]):
-                    self._live.doubt(self._streams[name])
-                cursors[name] = entries[-1][0].decode()
-                platform = self._streams[name]
+                platform, newest = self._streams[name], entries[-1][0].decode()
+                rested = len(entries) >= FEED_COUNT or far_apart(cursors[name], newest)
+                end = (await read_feed_ends(store, [name]))[name] if rested else None
                 self._live.hear(platform, to_hints(platform, entries, self._live.watches(platform)))
+                if end and was_cut(end, read[name], len(entries)):
+                    # All that happened up to this end is in the logs: go on from there.
+                    self._live.doubt(platform)
+                    cursors[name], read[name] = end.cursor, end.added
+                else:
+                    cursors[name], read[name] = newest, read[name] + len(entries)
 
-    async def _was_cut(self, store: Store, name: str, cursor: str) -> bool:
-        """Whether the capped stream lost entries that we had not read: a read from such a place skips in silence.
 
-        It keeps a minute, and not more than far above what one read brings, so this can only be so when the read
-        came back full, or long after the one before.
-        """
-        oldest, _ = (await read_feed_ends(store, [name]))[name]
-        return entry_order(oldest) > entry_order(cursor)
+def was_cut(end: FeedEnd, read: int, more: int) -> bool:
+    """Whether a stream lost entries that we had not read: a read from such a place skips in silence.
+
+    Whoever has read everything but what it lost may find the entry of its cursor gone, and has missed nothing; so
+    entries are counted. The feed keeps a minute, and not more than far above what one read brings: it can only be cut
+    when the read came back full, or long after the one before. Fewer than we have read: it is another stream.
+    """
+    return end.trimmed > read or end.added < read + more
 
 
 def far_apart(cursor: str, newest: str) -> bool:

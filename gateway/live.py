@@ -28,7 +28,7 @@ class Listener(Protocol):
 
     def wants(self, platform: str) -> bool: ...
     def hear(self, platform: str, hints: Sequence[Hint]) -> None: ...
-    def doubt(self) -> None: ...
+    def doubt(self, platform: str | None) -> None: ...
     def close(self) -> None: ...
 
 
@@ -38,6 +38,7 @@ class Live:
     def __init__(self, store: Store) -> None:
         self.closing = False
         self.watched = asyncio.Event()  # set while there is any channel: the feed is read only then
+        self.heard = asyncio.Event()  # set while the feed is read: whatever happens is heard, or doubted
         self._store = store
         self._channels: dict[tuple[str, str], Channel] = {}
         self._listeners: set[Listener] = set()
@@ -83,7 +84,8 @@ class Live:
         channel.watchers.add(watcher)
         self.watched.set()
         try:
-            if not channel.frames or channel.gone:
+            # What has ended may have been removed, and its id given to another job: no event tells of that.
+            if not channel.frames or channel.gone or channel.fold.ended:
                 await self.catch_up(channel)
             yield channel
         finally:
@@ -125,7 +127,7 @@ class Live:
         """Words of the feed may have been missed, on one platform or on all: look at the logs."""
         for listener in self._listeners:
             if platform is None or listener.wants(platform):
-                listener.doubt()
+                listener.doubt(platform)
         for channel in self._channels.values():
             if platform in (None, channel.keys.platform):
                 self._behind.setdefault(channel, [])

@@ -32,7 +32,7 @@ async def follow_story(store: Store, job_id: str) -> AsyncIterator[bytes]:
     fold = Fold(job_id)
     read = 0  # events read so far, `queued` included
     # Read before the log: whatever is written after that read is a hint we shall get.
-    cursor = (await read_feed_ends(store, [keys["events"]]))[keys["events"]][1]
+    cursor = (await read_feed_ends(store, [keys["events"]]))[keys["events"]].cursor
     away = False
     async with store.blocking(WAIT_SECONDS) as ears:
         while True:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from streams.connection import Command, Store
 from streams.errors import JobNotFound
@@ -147,12 +147,23 @@ async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> 
     return {name.decode(): entries for name, entries in reply or ()}
 
 
-async def read_feed_ends(store: Store, streams: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The ids of the oldest and the newest entry of some streams; `0-0` where there is none."""
+class FeedEnd(NamedTuple):
+    """Where a stream ends now, and how much of it is gone."""
+
+    cursor: str = "0-0"  # the id of the newest entry there ever was
+    added: int = 0  # entries there ever were
+    trimmed: int = 0  # those of them that are not kept: the oldest
+
+
+async def read_feed_ends(store: Store, streams: Iterable[str]) -> dict[str, FeedEnd]:
+    """The ends of some streams. One that begins meanwhile has its end before its first entry."""
     names = list(streams)
-    commands: list[Command] = []
-    for name in names:
-        commands.append(("XRANGE", name, "-", "+", "COUNT", 1))
-        commands.append(("XREVRANGE", name, "+", "-", "COUNT", 1))
-    ids = [entries[0][0].decode() if entries else "0-0" for entries in await store.commands(commands)]
-    return dict(zip(names, zip(ids[::2], ids[1::2], strict=True), strict=True))
+    there = await store.commands([("EXISTS", name) for name in names])
+    begun = [name for name, exists in zip(names, there, strict=True) if exists]
+    ends = dict.fromkeys(names, FeedEnd())
+    replies = await store.commands([("XINFO", "STREAM", name) for name in begun])
+    for name, flat in zip(begun, replies, strict=True):
+        told = dict(zip(flat[::2], flat[1::2], strict=True))
+        added = told[b"entries-added"]
+        ends[name] = FeedEnd(told[b"last-generated-id"].decode(), added, added - told[b"length"])
+    return ends

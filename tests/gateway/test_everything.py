@@ -8,8 +8,10 @@ import httpx2
 import pytest
 
 from tests.gateway.event_source import EventSource, Message
+from tests.gateway.gateways import gateway_thread
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, tell
+from tests.support.faults import Link
 
 
 def everything(gateway: str, query: str = "") -> EventSource:
@@ -82,3 +84,20 @@ async def test_who_comes_back_is_told_that_there_may_be_a_gap(gateway: str, desk
 )
 async def test_what_cannot_be_is_refused(http: httpx2.AsyncClient, query: str, field: str) -> None:
     assert problem_of(await http.get(f"/api/events{query}"), 422, "WRONG_FIELD")["field"] == field
+
+
+async def test_whoever_is_answered_hears_of_what_happens_next(gateway: str, desk: Desk) -> None:
+    for number in range(5):  # nobody watched before, each time
+        async with everything(gateway) as source, source.open() as reading:
+            await desk.start(f"next-{number}")
+            assert of(await reading.take(1), f"next-{number}") == [f"research.next-{number} started 1"]
+
+
+async def test_who_heard_nothing_before_a_gap_is_told_of_the_gap(valkey_url: str, desk: Desk) -> None:
+    async with Link(valkey_url) as link:
+        with gateway_thread(link.url) as gateway:
+            async with everything(gateway.url) as source, source.open() as reading:
+                link.cut()
+                await desk.complete(await desk.start("missed"))
+                await link.heal()
+                assert (await reading.take(1))[0].event == "reset"
