@@ -40,9 +40,14 @@ HEADERS: Final = {
 
 WELCOME: Final = """Tailrace serves here. Open this address in a browser, or try
 
-    curl -s -X POST -H 'Content-Type: application/json' -d '{"query": "tides"}' %(url)sresearch/start
-    curl -s %(url)sapi/v2/jobs/running
+%(ask)s    curl -s -X POST%(key)s -H 'Content-Type: application/json' -d '{"query": "tides"}' %(url)sresearch/start
+    curl -s%(key)s %(url)sapi/v2/jobs/running
 """
+LOCKED: Final = {
+    "ask": "    read -rs API_KEY     # one of your keys; it is not shown\n",
+    "key": ' -H "Authorization: Bearer $API_KEY"',
+}
+UNLOCKED: Final = dict.fromkeys(LOCKED, "")
 
 
 class File(Struct, frozen=True):
@@ -66,7 +71,9 @@ class Forms(Struct, frozen=True):
 class Pages:
     """The routes of the page. What is not one of its files is not found, so no path leads out of the folder."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = FOLDER, *, locked: bool = False) -> None:
+        """`locked`: the gateway asks for keys."""
+        self._words = LOCKED if locked else UNLOCKED
         self._files = {path.name: read(path) for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES}
 
     async def welcome(self, request: Request) -> Response:
@@ -75,7 +82,7 @@ class Pages:
             return self._send(request, "index.html", {"Vary": "Accept, Accept-Encoding"})
         # It repeats the name it was asked by: nobody is to keep that for others.
         headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
-        return PlainTextResponse(WELCOME % {"url": request.base_url}, headers=headers)
+        return PlainTextResponse(WELCOME % {"url": request.base_url, **self._words}, headers=headers)
 
     async def job(self, request: Request) -> Response:
         """The same page for every job, whether there is such a job or not: the page asks for it and says so."""

@@ -12,6 +12,8 @@ export class Problem extends Error {
 }
 
 async function send(path, options) {
+  // Without a key there is nothing to ask for but a session; the page comes anew with it.
+  if (link.state === "signed out" && path !== "/api/session") throw new Problem(401);
   const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => {
     throw new Problem(0);
   });
@@ -49,6 +51,7 @@ export const link = {
   },
   to(state) {
     const before = this.state;
+    if (before === "signed out") return;
     this.state = state;
     this.changed(before);
   },
@@ -81,7 +84,7 @@ export function poll(look, ms = 2000, told = tellLink) {
       timer = setTimeout(once, ms);
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error);
-      if (error.status === 401) return; // the page comes anew once somebody has signed in
+      if (error.status === 401) return;
       const wait = pause(++failures);
       told(wait);
       timer = setTimeout(once, wait);

@@ -28,6 +28,10 @@ export async function attempt(what, words) {
   }
 }
 
+// A style sheet, once it is there.
+export const sheet = (name) => new Promise((done) =>
+  document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/page/${name}.css`, onload: done, onerror: done })));
+
 // One question before anything is done; the answer is whether it is to be done.
 export const confirm = async (title, text, yes) => (await import("/page/asking.js")).confirm(title, text, yes);
 export const showKeys = async () => (await import("/page/asking.js")).showKeys();

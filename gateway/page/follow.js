@@ -1,14 +1,14 @@
-// One job's events: a single EventSource, opened again by ourselves, with the id of the last event that arrived.
-//
-// A browser gives up for good on any answer that is not a stream, for example a proxy's 502. So it never decides here:
-// whatever breaks is closed, and opened anew after a pause that grows.
+// One job's events: a single EventSource, opened again by ourselves, with the id of the last event that arrived: a
+// browser gives up for good on an answer that is no stream, as a proxy's 502, and never on a link that died in silence.
 
 import { link, pause } from "/page/api.js";
 
 const QUIET_MS = 700; // open for so long without an end: it is live, even when nothing has happened
+const OPEN_MS = 9000; // until an answer begins
+const SILENT_MS = 25_000; // then it is opened anew
 
 export function follow(jobId, { event, reset, ended, gone }) {
-  let source, timer, settling;
+  let source, timer, settling, silence;
   let expecting = false; // somebody gave an ended job another life
   let last = "";
   let failures = 0;
@@ -18,9 +18,14 @@ export function follow(jobId, { event, reset, ended, gone }) {
     source?.close();
     const query = last ? `?lastEventId=${encodeURIComponent(last)}` : "";
     source = new EventSource(`/research/stream/${encodeURIComponent(jobId)}${query}`);
-    source.onopen = () => (settling = setTimeout(live, QUIET_MS));
+    hope(broken, OPEN_MS);
+    source.onopen = () => {
+      settling = setTimeout(live, QUIET_MS);
+      hope(open, SILENT_MS);
+    };
     source.onmessage = (message) => {
       live();
+      hope(open, SILENT_MS);
       expecting = false;
       last = message.lastEventId || last;
       event(JSON.parse(message.data));
@@ -31,9 +36,14 @@ export function follow(jobId, { event, reset, ended, gone }) {
     });
     source.addEventListener("end", () => {
       close();
-      link.up("complete");
+      link.up("ended");
     });
     source.onerror = broken;
+  }
+
+  function hope(or, ms) {
+    clearTimeout(silence);
+    silence = setTimeout(or, ms);
   }
 
   function live() {
@@ -44,7 +54,7 @@ export function follow(jobId, { event, reset, ended, gone }) {
 
   async function broken() {
     close();
-    if (ended() && !expecting) return link.up("complete");
+    if (ended() && !expecting) return link.up("ended");
     if (link.state === "signed out" || (failures > 0 && (await gone()))) return;
     const wait = pause(failures++);
     link.down(wait);
@@ -52,6 +62,7 @@ export function follow(jobId, { event, reset, ended, gone }) {
   }
 
   function close() {
+    clearTimeout(silence);
     clearTimeout(settling);
     clearTimeout(timer);
     source.close();

@@ -8,31 +8,35 @@ const STEADY_MS = 10_000; // one that ends sooner brought more than we could rea
 export function hear(path, { event, missed }) {
   let source, timer;
   let failures = 0;
-  let opened = Infinity; // since when it is
+  let opened = 0; // since when it is, or 0
+  let before = false; // whether it ever was
 
   function open() {
     close();
-    opened = Infinity;
-    if (document.hidden) return;
+    if (document.hidden || link.state === "signed out") return;
     source = new EventSource(path);
-    source.onopen = () => (opened = Date.now());
+    source.onopen = () => {
+      opened = Date.now();
+      if (before) missed(); // only now does anybody answer
+      before = true;
+    };
     source.onmessage = (message) => event(JSON.parse(message.data));
     source.addEventListener("reset", missed);
     source.onerror = () => {
+      if (opened && Date.now() - opened > STEADY_MS) failures = 0;
       close();
-      if (link.state === "signed out") return;
-      failures = Date.now() - opened > STEADY_MS ? 0 : failures + 1;
-      timer = setTimeout(open, pause(failures));
-      missed();
+      timer = setTimeout(open, pause(failures++));
     };
   }
 
   function close() {
     clearTimeout(timer);
     source?.close();
+    opened = 0;
   }
 
   document.addEventListener("visibilitychange", open);
+  addEventListener("online", () => source?.readyState === EventSource.CLOSED && open());
   addEventListener("pagehide", close);
   addEventListener("pageshow", (shown) => shown.persisted && open());
   open();

@@ -1,19 +1,19 @@
 // One job: its lanes, its events as they come, what it was asked and what came of it.
 
-import { ask } from "/page/api.js";
+import { ask, link } from "/page/api.js";
 import { openSubmit, whisper } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
 import { follow } from "/page/follow.js";
 import { History, storyOf } from "/page/lanes.js";
 import { fencedLine, waitingLines } from "/page/line.js";
 import { timeline } from "/page/timeline.js";
-import { clock, duration, exact, keyOf, listPath, precise, pretty, TONES } from "/page/words.js";
+import { clock, day, duration, exact, keyOf, listPath, precise, pretty, TONES } from "/page/words.js";
 
 const PIECE = 500; // events in the log, unless asked for more
 const QUIET_MS = 3000; // without news for so long, ask whether its worker still beats
 const ASK_MS = 2000;
 
-export async function showJob(main, id) {
+export async function show(main, id) {
   const path = `/api/jobs/${encodeURIComponent(id)}`;
   const rooms = ["head", "lanes", "log", "facts"].map((name) => main.appendChild(Object.assign(document.createElement("section"), { className: `job-${name}` })));
   const [head, lanes, log, facts] = rooms;
@@ -60,7 +60,7 @@ export async function showJob(main, id) {
   setInterval(() => !story.ended && !document.hidden && history.events.length && (showLanes(), showHead()), 250);
   setInterval(wonder, ASK_MS);
   setTimeout(wonder, 300);
-  document.addEventListener("zone", () => show());
+  document.addEventListener("zone", showAll);
 
   // Whether there is such a job, as far as anybody can tell.
   async function load() {
@@ -73,6 +73,8 @@ export async function showJob(main, id) {
       return true;
     } catch (error) {
       if (error.status !== 404) return true;
+      link.up("connected");
+      history = new History(); // nothing more is drawn of it
       rooms.slice(1).forEach((room) => draw(room));
       draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. An id is <platform>.<key>. `, h("a", { href: "/" }, "What there is"), "."));
       document.title = "no such job · Tailrace";
@@ -86,7 +88,7 @@ export async function showJob(main, id) {
     skew = live.length ? Math.min(...live) : Math.min(skew, delay);
   }
 
-  // What no event tells: why it waits, whether its worker is silent, what was refused.
+  // What no event tells.
   async function wonder() {
     if (document.hidden || !history.events.length) return;
     if (["waiting", "delayed"].includes(story.state)) await load();
@@ -111,16 +113,16 @@ export async function showJob(main, id) {
   function soon() {
     if (framed) return;
     framed = true;
-    // A page nobody looks at gets no frames, and its title still has to tell the progress.
+    // A hidden page gets no frames, but its title tells.
     const next = document.hidden ? (then) => setTimeout(then, 200) : requestAnimationFrame;
     next(() => {
       framed = false;
       story = storyOf(history.events);
-      show();
+      showAll();
     });
   }
 
-  function show() {
+  function showAll() {
     showHead();
     showLanes();
     showLog();
@@ -162,7 +164,7 @@ export async function showJob(main, id) {
           job.priority !== "normal" && h("span", null, `${job.priority} priority`)],
         story.failures > 0 && h("span", null, `failures ${story.failures}${limits.attempts ? ` of ${limits.attempts}` : ""}`),
         story.crashes > 0 && h("span", null, `workers lost ${story.crashes}${limits.crashes ? ` of ${limits.crashes}` : ""}`),
-        job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(Date.parse(job.createdAt))}`)),
+        job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(job.createdAt)}`)),
       ["waiting", "delayed"].includes(word) && waitingLines(job?.waiting, Date.now() - skew));
   }
 
@@ -186,7 +188,7 @@ export async function showJob(main, id) {
     draw(log, h("div", { class: "head" }, h("h2", null, "Events"), h("p", null, `${events.length}${story.ended ? "" : ", live"}`)),
       h("ol", { class: "events", tabindex: "0", "aria-label": "events" },
         hidden > 0 && h("li", { key: "earlier" }, h("button", { type: "button", onclick: () => ((shown *= 4), showLog()) }, `show earlier ones (${hidden})`)),
-        events.slice(hidden).map(eventRow)));
+        events.slice(hidden).map((event, i, all) => [day(event.time) !== (i ? day(all[i - 1].time) : "") && h("li", { key: `day ${event.id}`, class: "day" }, day(event.time) || "today"), eventRow(event)])));
     const grown = log.querySelector(".events");
     if (following) grown.scrollTop = grown.scrollHeight;
   }
@@ -248,7 +250,7 @@ function textOf(event) {
   const step = event.step != null && h("b", null, `${event.step}${event.of ? ` of ${event.of}` : ""}`);
   const facts = [
     event.reason, event.by && `by ${event.by}`, event.error && `${event.error.type}: ${event.error.message}`,
-    event.retryAt && `again at ${clock(Date.parse(event.retryAt))}`, event.until && `until ${clock(Date.parse(event.until))}`,
+    event.retryAt && `again at ${clock(event.retryAt)}`, event.until && `until ${clock(event.until)}`,
     event.status === "started" && event.workerId, event.data != null && JSON.stringify(event.data),
   ].filter(Boolean).join(" · ");
   return [step, event.message != null && h("span", { class: "message" }, event.message), facts && h("span", { class: "dim" }, facts)];

@@ -1,7 +1,7 @@
 // What happened to a job, told from nothing but its events: a lane for each attempt, and the time axis they share.
 // Pure: events and a time in, plain values out.
 
-import { percent } from "/page/words.js";
+import { mark, percent } from "/page/words.js";
 
 const ENDS = new Set(["completed", "failed", "cancelled"]);
 
@@ -137,9 +137,10 @@ export function axisOf(lanes, now, ended) {
   const ticks = [];
   const beyond = first + span + saved;
   for (const [from, to] of openStretches(first, beyond, shortened)) {
-    for (let tick = Math.ceil((from - first) / step) * step; first + tick <= to && ticks.length < 20; tick += step) {
-      const place = at(first + tick);
-      if (!ticks.length || place - ticks.at(-1).place > 6) ticks.push({ place, seconds: tick / 1000 });
+    // Where a stretch begins, and each round time after it.
+    for (let tick = from - first; first + tick <= to && ticks.length < 20; tick = (Math.floor(tick / step) + 1) * step) {
+      const [place, words] = [at(first + tick), mark(tick / 1000)];
+      if (!ticks.length || (place - ticks.at(-1).place > 9 && words !== ticks.at(-1).words)) ticks.push({ place, words });
     }
   }
   return { at, ticks, isShort: (wait) => shortened.some((cut) => cut.from === wait.from) };
@@ -156,7 +157,7 @@ function openStretches(first, last, cuts) {
 }
 
 // At most so many segments in a lane: neighbours are drawn as one.
-export function gathered(steps, most = 120) {
+export function gathered(steps, most) {
   const size = Math.ceil(steps.length / most);
   if (size <= 1) return steps;
   const groups = [];

@@ -15,10 +15,10 @@ export function waitingLines(waiting, now) {
     h("ul", null, waiting.for.filter(({ reason }) => reason !== "next").map((each) => h("li", { key: each.reason + (each.job ?? "") }, sentence(each, now)))));
 }
 
-// The gateway's own sentence; the job in it is a link, and the time in it is said as people do.
+// The gateway's own sentence; the job in it is a link, and the times in it are said as everywhere here.
 function sentence({ detail, job, until }, now) {
   const left = until && (Date.parse(until) - now) / 1000;
-  const told = until ? detail.replaceAll(until, `${clock(Date.parse(until))}${left > 1 ? `, in ${about(left)}` : ""}`) : detail;
+  const told = detail.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => `${clock(time)}${time === until && left > 1 ? `, in ${about(left)}` : ""}`);
   const [before, ...after] = job ? told.split(job) : [told];
   return [before, after.length > 0 && h("a", { href: jobPath(job) }, job), after.join(job)];
 }

@@ -1,6 +1,6 @@
 // The jobs of one platform in one state, page by page; which ones is in the address.
 
-import { ask, poll } from "/page/api.js";
+import { ask, link, poll } from "/page/api.js";
 import { deadLetters, DeadLetters } from "/page/dead.js";
 import { draw, h } from "/page/dom.js";
 import { hear } from "/page/hear.js";
@@ -10,8 +10,13 @@ import { ago, clock, count, exact, jobPath, keyOf, listPath, TONES } from "/page
 const STATES = { waiting: "waiting", active: "running", delayed: "delayed", completed: "completed", failed: "failed", cancelled: "cancelled" };
 const PIECE = 50;
 
-export function showList(main, platform, state) {
+export function show(main, platform, state) {
   document.title = `${platform} · Tailrace`;
+  if (!Object.hasOwn(STATES, state)) {
+    link.up("connected");
+    return draw(main, h("p", { class: "empty" }, `No job is ever “${state}”. The lists of ${platform}: `,
+      Object.entries(STATES).map(([word, counted], i) => [i ? ", " : "", h("a", { href: listPath(platform, word) }, counted)])));
+  }
   const path = `/api/platforms/${encodeURIComponent(platform)}`;
   const dead = new DeadLetters({ shown: PIECE, open: true });
   let pages = 1;
@@ -20,19 +25,21 @@ export function showList(main, platform, state) {
   let expected = 0;
   const look = poll(async () => {
     try {
-      const { data } = await ask(path);
+      const first = !found;
+      const { data } = await ask(first ? `${path}?wait=0` : path);
       if (state === "failed") await dead.look([data]);
-      found = { data, ...(state === "failed" ? { jobs: [], next: null } : await read()) };
+      found = { data, first, ...(state === "failed" ? { jobs: [], next: null } : await read()) };
+      if (first) look(); // who lives takes a moment to see
     } catch (error) {
       if (!(error.status >= 400 && error.status < 500) || error.status === 401) throw error;
       unknown = error.message;
     }
-    show();
+    showAll();
   });
   hear(`/api/events?platform=${encodeURIComponent(platform)}`, { missed: look, event: ({ status }) => {
     if (status !== "progress") expected ||= setTimeout(() => ((expected = 0), look()), 1000);
   } });
-  document.addEventListener("zone", () => found && show());
+  document.addEventListener("zone", () => found && showAll());
 
   async function read() {
     const jobs = [];
@@ -45,22 +52,21 @@ export function showList(main, platform, state) {
     return { jobs, next };
   }
 
-  function show() {
+  function showAll() {
     if (unknown) return draw(main, h("p", { class: "empty" }, unknown, " ", h("a", { href: "/" }, "All platforms")));
-    const { data, jobs, next } = found;
-    const first = !main.firstChild;
-    const many = data.consumers.length;
+    const { data, first, jobs, next } = found;
+    const consumers = data.consumers;
+    const unseen = first && !consumers.length && !data.paused;
     draw(main,
       h("div", { class: "title" }, h("a", { href: "/", class: "back" }, "platforms"), h("h1", null, platform),
-        h("span", { class: data.paused || !many ? "tone-silent" : "dim" }, standing(data)),
-        h("span", { class: "acts" }, h("button", { type: "button", class: "needs-admin", disabled: !many, onclick: () => confirmRestart(`${count(many, "consumer")} of ${platform}`, platform).then(look) }, "restart consumers"))),
+        !unseen && h("span", { class: data.paused || !consumers.length ? "tone-silent" : "dim" }, standing(data)),
+        h("span", { class: "acts" }, h("button", { type: "button", class: "needs-admin", disabled: !consumers.length, onclick: () => confirmRestart(consumers, platform).then(look) }, "restart consumers"))),
       h("nav", { class: "tabs", "aria-label": "state" }, Object.entries(STATES).map(([word, counted]) =>
         h("a", { href: listPath(platform, word), "aria-current": word === state ? "page" : null }, counted, " ", h("span", { class: "dim num" }, data[counted])))),
       state === "failed" && deadLetters(dead, look),
       jobs.length ? table(jobs) : !(state === "failed" && data.failed) && h("p", { class: "empty" }, `No job of ${platform} is ${STATES[state] ?? state}. Try `,
         h("code", null, `python3 -m ops submit ${platform} drill --follow`)),
       next != null && h("button", { type: "button", class: "wide", onclick: () => (pages++, look()) }, "show more"));
-    if (first) main.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
 }
 
@@ -69,14 +75,14 @@ function standing(data) {
   return data.consumers.length ? count(data.consumers.length, "consumer") : `no consumer serves this: python3 -m ops consume ${data.platform}`;
 }
 
-// What else has a time: it ended, it runs later, it was started.
+// What else is of interest: when it ended, runs, was started; of one that waits, how it is ranked.
 function timeOf({ endedAt, runAt, status, startedAt }) {
-  return endedAt ? ["ended", endedAt] : runAt ? ["runs", runAt] : status === "active" ? ["started", startedAt] : ["", null];
+  return endedAt ? ["ended", endedAt] : runAt ? ["runs", runAt] : status === "active" ? ["started", startedAt] : ["priority", null];
 }
 
 function lastTime(job) {
   const [label, at] = timeOf(job);
-  return h("td", { "data-label": label || null, title: exact(at) }, label === "runs" ? clock(Date.parse(at)) : at && ago(at));
+  return h("td", { "data-label": label, title: exact(at) }, label === "priority" ? job.priority : label === "runs" ? clock(at) : at && ago(at));
 }
 
 function table(jobs) {

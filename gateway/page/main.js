@@ -1,7 +1,7 @@
 // The page: which view this address is, the header, and the keys.
 
 import { ask, leave, link, poll } from "/page/api.js";
-import { openSubmit, showKeys, whisper } from "/page/dialogs.js";
+import { openSubmit, sheet, showKeys, whisper } from "/page/dialogs.js";
 import { bytes, count, jobPath, keep, zone } from "/page/words.js";
 
 const by = (id) => document.getElementById(id);
@@ -21,7 +21,7 @@ link.changed = async (before) => {
 setInterval(() => link.state === "lost" && showLink(), 500);
 
 function showZone() {
-  by("zone").textContent = zone.utc ? "UTC" : "local";
+  by("zone").textContent = zone.utc ? "UTC" : "local time";
   by("zone").setAttribute("aria-label", `Times are ${zone.utc ? "UTC" : "of this zone"}`);
 }
 document.addEventListener("zone", showZone);
@@ -59,7 +59,8 @@ by("theme").onclick = () => {
 by("find").onsubmit = (event) => {
   event.preventDefault();
   const id = by("find-id").value.trim();
-  if (id) location.href = jobPath(id);
+  if (id.includes(".")) location.href = jobPath(id);
+  else if (id) import("/page/find.js").then(({ findKey }) => findKey(id));
 };
 
 // The keys
@@ -95,17 +96,13 @@ addEventListener("keydown", (event) => {
 });
 
 // Each view brings what it needs and no more.
-function view(name) {
-  const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/page/${name === "job" ? "job" : "overview"}.css` });
-  document.head.append(sheet);
-  const styled = new Promise((done) => (sheet.onload = sheet.onerror = done));
-  return Promise.all([import(`/page/${name}.js`), styled]).then(([module]) => module);
-}
 
 const [, job] = location.pathname.match(/^\/jobs\/(.+)$/) ?? [];
 const query = new URLSearchParams(location.search);
-lookAtSession();
-if (job) (await view("job")).showJob(by("main"), decodeURIComponent(job));
-else if (query.get("platform")) (await view("list")).showList(by("main"), query.get("platform"), query.get("state") || "active");
-else (await view("overview")).showOverview(by("main"));
-poll(lookAround, AROUND_MS, () => {});
+const view = job ? "job" : query.get("platform") ? "list" : "overview";
+const [{ show }] = await Promise.all([import(`/page/${view}.js`), sheet(job ? "job" : "overview"), lookAtSession()]);
+if (link.state !== "signed out") {
+  if (job) show(by("main"), decodeURIComponent(job));
+  else show(by("main"), query.get("platform"), query.get("state") || "active");
+  poll(lookAround, AROUND_MS, () => {});
+}

@@ -7,13 +7,13 @@ import { draw, h } from "/page/dom.js";
 import { hear } from "/page/hear.js";
 import { sparkline, Trends } from "/page/trends.js";
 import { workerTable } from "/page/workers.js";
-import { count, duration, exact, jobPath, listPath, pad, percent, short } from "/page/words.js";
+import { count, duration, exact, jobPath, listPath, percent, short } from "/page/words.js";
 
 const SHOWN = 3; // running jobs in a row
 const SOON_MS = 300; // after an event that changes the counts
 const STARTED_OR_ENDED = new Set(["started", "superseded", "retrying", "delayed", "completed", "failed", "cancelled", "reopened"]);
 
-export function showOverview(main) {
+export function show(main) {
   const dead = new DeadLetters();
   const trends = new Trends();
   let state = null;
@@ -22,22 +22,25 @@ export function showOverview(main) {
   let framed = false;
 
   const look = poll(async () => {
+    const first = !state; // who lives takes a moment to see; the rest is there at once
+    const how = first ? "?wait=0" : "";
     try {
       const [platforms, running, workers] = await Promise.all([
-        ask("/api/platforms"), ask("/api/v2/jobs/running"), ask("/api/v2/workers/status"), trends.look(),
+        ask(`/api/platforms${how}`), ask("/api/v2/jobs/running"), ask(`/api/v2/workers/status${how}`), trends.look(),
       ]);
       await dead.look(platforms.data);
-      state = { platforms: platforms.data, running: running.data.running, workers: workers.data };
+      state = { first, platforms: platforms.data, running: running.data.running, workers: workers.data };
       seenAt = Date.now();
     } catch (error) {
       if (error.status !== 403) throw error;
       return draw(main, h("p", { class: "empty" }, `${error.message}. Sign in with another key.`));
     }
-    show();
+    showAll();
+    if (first) look();
   });
   hear("/api/events", { event, missed: look });
-  setInterval(() => state && !document.hidden && show(), 1000); // ages grow
-  document.addEventListener("zone", () => state && show());
+  setInterval(() => state && !document.hidden && showAll(), 1000); // ages grow
+  document.addEventListener("zone", () => state && showAll());
 
   function event({ jobId, status, step, of }) {
     if (!state) return;
@@ -52,12 +55,12 @@ export function showOverview(main) {
     framed = true;
     requestAnimationFrame(() => {
       framed = false;
-      show();
+      showAll();
     });
   }
 
-  function show() {
-    const { platforms, running, workers } = state;
+  function showAll() {
+    const { first, platforms, running, workers } = state;
     const [only] = running;
     document.title = running.length === 1 ? `${only.progress == null ? "running" : `${Math.round(only.progress)} %`} · ${short(only.job_id)}`
       : running.length ? `${running.length} running · Tailrace` : "Tailrace";
@@ -68,9 +71,9 @@ export function showOverview(main) {
         h("table", null,
           h("thead", null, h("tr", null, ["platform", "waiting", "running", "delayed", "dead", "oldest", "last 10 min", ""].map((name) =>
             h("th", { scope: "col", class: `c-${name.split(" ").at(-1) || "act"}` }, name || h("span", { class: "unseen" }, "pause"))))),
-          h("tbody", null, platforms.map((each) => platformRow(each, running.filter((job) => job.platform === each.platform), trends, (Date.now() - seenAt) / 1000, look))))),
+          h("tbody", null, platforms.map((each) => platformRow(each, first, running.filter((job) => job.platform === each.platform), trends, (Date.now() - seenAt) / 1000, look))))),
       deadLetters(dead, look),
-      workerTable(workers, (Date.now() - seenAt) / 1000, look),
+      !(first && !workers.workers.length) && workerTable(workers, (Date.now() - seenAt) / 1000, look),
       idle(platforms) && h("p", { class: "empty", key: "next" }, "Nothing is asked for yet. Try ", h("code", null, "python3 -m ops submit research drill --follow"), ", or press ", h("kbd", null, "n"), "."));
   }
 }
@@ -82,23 +85,24 @@ function summary(platforms) {
   return `${sum("waiting")} waiting · ${sum("running")} running · ${sum("delayed")} delayed · ${sum("failed")} dead`;
 }
 
-function platformRow(each, running, trends, older, look) {
+function platformRow(each, first, running, trends, older, look) {
   const name = each.platform;
   const quiet = !(each.waiting || each.running || each.delayed || each.failed);
   return h("tr", { key: name, "data-row": true, class: `${each.paused ? "paused" : ""} ${quiet ? "idle" : ""}` },
-    h("td", { class: "c-platform" }, h("a", { href: listPath(name, "active") }, name), h("small", null, standing(each))),
+    h("td", { class: "c-platform" }, h("a", { href: listPath(name, "active") }, name), h("small", null, standing(each, first))),
     number(each, "waiting", "waiting"),
     h("td", { class: "c-running", "data-label": "running" }, running.length ? runningJobs(each, running, older) : h("span", { class: "zero" }, "–")),
     number(each, "delayed", "delayed"),
     number(each, "failed", "failed", "dead"),
-    h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : brief(each.oldestWaitingSeconds + older)),
+    h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : duration(each.oldestWaitingSeconds + older, true)),
     h("td", { class: "c-min", "data-label": "last 10 min" }, sparkline(trends.of(name, each.waiting))),
     h("td", { class: "c-act" }, pauseButton(each, look)));
 }
 
-function standing(each) {
+function standing(each, first) {
   if (each.paused) return h("span", { class: "tone-silent", title: exact(each.pausedSince) }, `paused${each.pausedBy ? ` by ${each.pausedBy}` : ""}`);
   if (each.heldSeconds) return h("span", { class: "tone-silent" }, `held by a rate, ${duration(each.heldSeconds)} more`);
+  if (!each.consumers.length && first) return null; // not known yet
   if (!each.consumers.length) {
     const needed = each.waiting || each.running || each.delayed;
     return h("span", { class: needed ? "tone-silent" : "", title: `python3 -m ops consume ${each.platform}` }, "no consumer serves this");
@@ -119,17 +123,9 @@ function runningJobs(each, running, older) {
       h("a", { class: "job", key: job.job_id, href: jobPath(job.job_id), title: job.job_id },
         bar(job.progress), h("span", { class: "pct" }, job.progress == null ? "" : `${Math.round(job.progress)} %`),
         h("span", { class: "id" }, job.workflow_id, " ", h("code", null, short(job.job_id))),
-        h("span", { class: "age" }, brief(job.elapsed_seconds + older)))),
+        h("span", { class: "age" }, duration(job.elapsed_seconds + older, true)))),
     rest > 0 && h("a", { class: "more", key: "more", href: listPath(each.platform, "active") }, `and ${rest} more`),
   ];
-}
-
-// A duration where there is little room.
-function brief(seconds) {
-  const s = Math.floor(seconds);
-  if (s < 60) return `${s}s`;
-  if (s < 3600) return `${Math.floor(s / 60)}m${pad(s % 60)}s`;
-  return s < 86400 ? `${Math.floor(s / 3600)}h${pad((s % 3600) / 60)}m` : `${Math.floor(s / 86400)}d${pad((s % 86400) / 3600)}h`;
 }
 
 function bar(progress) {

@@ -19,7 +19,7 @@ export async function openSubmit(given = {}) {
   let platforms = [];
   let wrong = "";
   try {
-    platforms = (await ask("/api/platforms")).data.map(({ platform }) => platform);
+    platforms = (await ask("/api/platforms?wait=0")).data.map(({ platform }) => platform);
   } catch {
     wrong = "The gateway does not answer just now.";
   }

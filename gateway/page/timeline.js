@@ -2,7 +2,7 @@
 
 import { h } from "/page/dom.js";
 import { axisOf, gathered } from "/page/lanes.js";
-import { duration, mark } from "/page/words.js";
+import { duration } from "/page/words.js";
 
 const WAITS = { queued: "queued", waiting: "in line", retry: "retry", delayed: "delayed", children: "waits for its children", reopened: "reopened" };
 
@@ -11,8 +11,8 @@ export function timeline(story, now, { read, open, silent }) {
   const axis = axisOf(story.lanes, now, story.ended);
   return [
     story.lanes.map((lane, index) => row(lane, story.lanes[index + 1], axis, now, { read, open, silent: lane === story.running ? silent : null })),
-    h("div", { class: "axis", "aria-hidden": "true" }, axis.ticks.map(({ place, seconds }) =>
-      h("span", { style: { left: `${place}%` }, class: place > 94 ? "last" : null }, mark(seconds)))),
+    h("div", { class: "axis", "aria-hidden": "true" }, axis.ticks.map(({ place, words }) =>
+      h("span", { style: { left: `${place}%` }, class: place > 94 ? "last" : null }, words))),
   ];
 }
 
@@ -41,7 +41,7 @@ function waiting(lane, axis, now, view) {
   return [open && h("i", { key: "now", class: "now", style: { left: `${axis.at(now)}%` } }), parts.map(([kind, from, end]) => {
     const [left, right] = [axis.at(from), axis.at(end)];
     return h("span", { key: kind, class: `${kind} ${cut ? "cut" : ""}`, style: place(left, right), title: said,
-      onpointerenter: () => view.read(said) }, right - left > 14 && h("span", null, cut || right - left > 20 ? said : WAITS[lane.wait.why]));
+      onpointerenter: () => view.read(said) }, h("span", null, said));
   })];
 }
 
@@ -49,13 +49,13 @@ const place = (left, right) => ({ left: `${left.toFixed(3)}%`, width: `${Math.ma
 
 function work(lane, name, axis, now, view) {
   const end = lane.end ?? now;
-  const steps = gathered(lane.steps).map((step) => {
+  const steps = gathered(lane.steps, innerWidth > 720 ? 120 : 60).map((step) => {
     const [left, right] = [axis.at(step.from), axis.at(step.to)];
     const label = `${name}, step ${step.step}${step.of ? ` of ${step.of}` : ""}, ${duration((step.to - step.from) / 1000)}`;
     const said = step.message ? `${label}: ${step.message}` : label;
     return h("button", { key: step.id, type: "button", class: "step", style: place(left, right), "aria-label": said,
       onpointerenter: () => view.read(said), onfocus: () => view.read(said), onclick: () => view.open(step.id, step.step) },
-      right - left > 2.5 && h("span", null, step.step));
+      h("span", null, step.step));
   });
   const [left, right] = [axis.at(lane.at), axis.at(end)];
   const lost = lane.outcome === "superseded" && lane.reason === "lost";
@@ -63,7 +63,7 @@ function work(lane, name, axis, now, view) {
   return [
     steps,
     h("span", { key: "tail", class: `tail ${lost ? "lost" : ""}`, style: place(left, right), onpointerenter: () => view.read(tail || `${name}: at work`) },
-      tail && right - left > 16 && h("span", null, tail)),
+      tail && h("span", null, tail)),
     h("span", { key: "cap", class: "cap", style: { left: `${right}%` } }),
   ];
 }

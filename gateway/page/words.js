@@ -1,29 +1,24 @@
 // How things are said: durations, times, sizes, states, and where a job is found.
 
-export function duration(seconds) {
+// `whole`: no less than seconds, for what is counted up on the page.
+export function duration(seconds, whole = false) {
   if (seconds == null) return "–";
   const s = Math.max(0, seconds);
-  if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 1 && !whole) return `${Math.round(s * 1000)} ms`;
+  if (s < 10 && !whole) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.floor(s)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${pad((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-export const pad = (number) => String(Math.floor(number)).padStart(2, "0");
+const pad = (number) => String(Math.floor(number)).padStart(2, "0");
 
 // What is only guessed is said in round words.
 export const about = (seconds) => (seconds < 50 ? `${Math.max(1, Math.round(seconds))} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : duration(seconds));
 
 // A mark of a time axis: no more of it than its step tells apart.
-export function mark(seconds) {
-  if (seconds < 60) return `${+seconds.toFixed(2)} s`;
-  const rest = Math.round(seconds % 60);
-  if (seconds < 3600) return rest ? `${Math.floor(seconds / 60)} m ${pad(rest)} s` : `${Math.floor(seconds / 60)} min`;
-  const minutes = Math.round((seconds % 3600) / 60);
-  return minutes ? `${Math.floor(seconds / 3600)} h ${pad(minutes)}` : `${Math.floor(seconds / 3600)} h`;
-}
+export const mark = (seconds) => (seconds < 60 ? `${+seconds.toFixed(1)} s` : duration(seconds).replace(/ 0+ \w+$/, ""));
 
 export function bytes(n) {
   if (n == null) return "–";
@@ -58,10 +53,13 @@ export function keep(name, value) {
   } catch { /* then it holds for this page alone */ }
 }
 
-const shift = (ms) => new Date(zone.utc ? ms : ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString();
-export const clock = (ms) => shift(ms).slice(11, 19);
-export const precise = (iso) => shift(Date.parse(iso)).slice(11, 23);
-export const exact = (iso) => (iso ? `${new Date(iso).toLocaleString()} (${iso})` : "");
+const shift = (time) => new Date(+new Date(time) - (zone.utc ? 0 : new Date(time).getTimezoneOffset() * 60_000)).toISOString();
+const full = (time) => shift(time).slice(0, 19).replace("T", " ");
+// The date of what is not of today, else "".
+export const day = (time) => (shift(time).slice(0, 10) === shift(Date.now()).slice(0, 10) ? "" : shift(time).slice(0, 10));
+export const clock = (time) => full(time).slice(day(time) ? 0 : 11);
+export const precise = (time) => shift(time).slice(11, 23);
+export const exact = (iso) => (iso ? `${full(iso)} ${zone.utc ? "UTC" : "local time"} (${iso})` : "");
 
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 export const ordinal = (n) => `${n}${{ 1: "st", 2: "nd", 3: "rd" }[n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] ?? "th"}`;

@@ -52,19 +52,19 @@ function row(worker, older, workers, look) {
 function jobs(ids) {
   if (!ids.length) return h("span", { class: "zero" }, "–");
   const more = ids.length - JOBS;
-  return [ids.slice(0, JOBS).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, short(id))]), more > 0 && ` and ${more} more`];
+  return [ids.slice(0, JOBS).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, h("code", null, short(id)))]), more > 0 && ` and ${more} more`];
 }
 
 // A restart is asked of all consumers of a platform: the one where it touches the fewest is taken.
 async function restart(worker, workers, look) {
-  const serving = (platform) => workers.filter((each) => each.platforms.includes(platform)).length;
-  const platform = [...worker.platforms].sort((one, other) => serving(one) - serving(other))[0];
-  const many = serving(platform) > 1 ? `${count(serving(platform), "consumer")} of ${platform}` : worker.worker_id;
-  if (await confirmRestart(many, platform)) look();
+  const serving = (platform) => workers.filter((each) => each.platforms.includes(platform)).map((each) => each.worker_id);
+  const platform = [...worker.platforms].sort((one, other) => serving(one).length - serving(other).length)[0];
+  if (await confirmRestart(serving(platform), platform)) look();
 }
 
-export async function confirmRestart(many, platform) {
-  const text = "Each starts nothing more, ends what it runs within its grace, hands back the rest at no cost, and leaves; its supervisor starts it anew.";
+export async function confirmRestart(names, platform) {
+  const many = names.length > 1 ? `${count(names.length, "consumer")} of ${platform}` : names[0];
+  const text = `This asks every consumer of ${platform}: ${names.join(", ")}. Each starts nothing more, ends what it runs within its grace, hands back the rest at no cost, and leaves; its supervisor starts it anew.`;
   return (await confirm(`Restart ${many}?`, text, "Drain and restart")) &&
     attempt(() => act(`/api/v2/workers/${encodeURIComponent(platform)}/restart`), (answer) => `Asked ${count(answer.data.workers.length, "consumer")} of ${platform} to restart.`);
 }

@@ -4,10 +4,12 @@ import gzip
 import re
 from urllib.parse import urlsplit
 
+import anyio
 import httpx2
 import pytest
 
 from gateway.pages import FOLDER, MEDIA_TYPES, POLICY
+from streams.presence import PATIENCE_SECONDS
 from tests.gateway.test_bodies import problem_of
 from tests.gateway.test_requests import answer_to
 from tests.support.builders import Desk
@@ -21,6 +23,7 @@ async def test_a_client_that_is_no_browser_gets_a_few_words(http: httpx2.AsyncCl
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.text.startswith("Tailrace serves here")
     assert f"{http.base_url}" in answer.text
+    assert "API_KEY" not in answer.text
     assert "Accept" in answer.headers["vary"]
 
 
@@ -90,7 +93,7 @@ def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
         loaded |= {"index.html", "style.css", sheet, "theme.js", "icon.svg"}
         assert sum(len(files[name]) for name in loaded) < 60 * 1024, view
         assert sum(len(gzip.compress(files[name])) for name in loaded) < 24 * 1024, view
-    for late in ("submit.js", "signin.js", "asking.js", "acts.js"):
+    for late in ("submit.js", "signin.js", "asking.js", "acts.js", "find.js", "asking.css"):
         assert len(files[late]) < 5 * 1024
     for name, body in files.items():
         text = body.decode().replace("http://www.w3.org/2000/svg", "")
@@ -120,3 +123,15 @@ async def test_what_steps_gave_is_told_by_name_while_it_is_kept(http: httpx2.Asy
     assert answer.json() == {"data": {"jobId": "research.a", "name": "fetch <b>", "value": {"pages": [1, 2]}}}
     problem_of(await http.get("/api/jobs/research.a/steps", params={"name": "none"}), 404, "STEP_NOT_FOUND")
     problem_of(await http.get("/api/jobs/research.none/steps"), 404, "JOB_NOT_FOUND")
+
+
+async def test_the_first_look_waits_for_no_beat(http: httpx2.AsyncClient, desk: Desk) -> None:
+    """A consumer that beats once is not known to live; with `wait=0` it is told at once all the same."""
+    await desk.transitions.beat([(desk.keys, [])], "once", b"{}")
+    for path in ("/api/platforms", "/api/platforms/research", "/api/v2/workers/status"):
+        began = anyio.current_time()
+        answer = await http.get(path, params={"wait": "0"})
+        assert anyio.current_time() - began < PATIENCE_SECONDS
+        assert answer.status_code == 200
+        assert problem_of(await http.get(path, params={"wait": "soon"}), 422, "WRONG_FIELD")["field"] == "wait"
+    assert [worker["worker_id"] for worker in answer.json()["data"]["workers"]] == ["once"]

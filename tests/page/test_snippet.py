@@ -34,7 +34,10 @@ OBSERVE = """
 """
 
 
-def test_the_snippet_has_twenty_lines_at_most() -> None:
+def test_the_snippet_has_as_many_lines_as_is_said_of_it() -> None:
+    lines = f"{len(SNIPPET.splitlines())} lines"
+    assert f"Paste these {lines}" in README
+    assert f"{lines} to paste" in (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert len(SCRIPT.splitlines()) <= 20
     assert max(map(len, SCRIPT.splitlines())) <= 120
 

@@ -42,7 +42,7 @@ async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(deployment: D
     assert last == ("attempt 2", "done", ["1", "2", "3", "4"])
     await visitor.sees(".lane-verdict", "superseded by 2: worker lost")
     await visitor.sees(".job-facts pre", '"sum": 42')
-    await visitor.sees("#link-text", "complete")
+    await visitor.sees("#link-text", "ended")
     await visitor.sees(".fenced", re.compile(rf"^ignored after takeover: \d writes? by {first.owner} \(fenced\)$"))
     assert sum("/research/stream/" in url for url in visitor.requests) == 1
 
@@ -103,6 +103,24 @@ async def test_a_gateway_that_dies_is_found_again(deployment: Deployment, visito
     await visitor.has_shown(history)
     streams = [url for url in visitor.requests if "/research/stream/" in url]
     assert all("lastEventId=" in url for url in streams[1:])
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(150)
+async def test_a_gateway_that_hangs_is_noticed(deployment: Deployment, visitor: Visitor) -> None:
+    """Nothing breaks such a link, and its pings cannot be heard."""
+    gateway = await deployment.gateway()
+    await deployment.consumer("research")
+    job = await deployment.submit("research", steps=60, seconds=1)
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.sees(".events .text", "1 of 60")
+    visitor.outage = True
+    gateway.freeze()
+    await visitor.sees("#link-text", re.compile("reconnecting|offline"), patience_ms=60_000)
+    gateway.thaw()
+    history = await deployment.ended(job, seconds=90)
+    await visitor.state("completed")
+    await visitor.has_shown(history)
 
 
 async def test_a_broken_stream_is_resumed_and_a_reset_one_begins_anew(deployment: Deployment, visitor: Visitor) -> None:
@@ -174,4 +192,5 @@ async def test_a_job_that_is_not_there_is_said_so(deployment: Deployment, visito
     visitor.outage = True
     await visitor.open(f"{gateway.url}/jobs/research.<b>none")
     await expect(visitor.page.locator(".empty")).to_contain_text("no job research.<b>none", timeout=PATIENCE_MS)
+    await visitor.sees("#link-text", "connected")
     visitor.errors = [error for error in visitor.errors if "404" not in error]

@@ -36,9 +36,9 @@ class Visitor:
     async def open(self, url: str) -> None:
         await self.page.goto(url)
 
-    async def sees(self, selector: str, text: str | re.Pattern[str]) -> None:
+    async def sees(self, selector: str, text: str | re.Pattern[str], *, patience_ms: float = PATIENCE_MS) -> None:
         """Wait until some element says so."""
-        await expect(self.page.locator(selector).filter(has_text=text).first).to_be_visible(timeout=PATIENCE_MS)
+        await expect(self.page.locator(selector).filter(has_text=text).first).to_be_visible(timeout=patience_ms)
 
     async def state(self, word: str) -> None:
         await expect(self.page.locator("#state")).to_have_text(word, timeout=PATIENCE_MS)
