@@ -97,7 +97,7 @@ def answering(
     schedules = ScheduleRoutes(Schedules(transitions, platforms))
     history = History(store, jobs)
     streams = Streams(live, jobs, settings.ping_seconds)
-    pages = Pages()
+    pages = Pages(locked=bool(settings.keys))
     openapi = OpenApi(locked=bool(settings.keys))
     everything = Everything(live, platforms, settings.ping_seconds)
     tickets = Tickets(store, jobs)

@@ -14,6 +14,7 @@ from streams.errors import BadConfiguration, Forbidden
 from streams.policies import Platforms
 
 SETTING: Final = "TAILRACE_API_KEYS"
+CALLER: Final = "tailrace.caller"  # where a request's scope holds the key that it came with
 KEY_MARK: Final = "trk_"  # a new key begins with it, so that logs can mask it and scanners of code find it
 LEAST_LENGTH: Final = 16  # of a secret: a shorter one can be guessed
 

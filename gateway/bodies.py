@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
+from gateway.auth import CALLER, Key
 from gateway.replies import Refusal
 from producers.kinds import KINDS
 from streams.errors import WrongField
@@ -63,7 +64,16 @@ B = TypeVar("B", bound=Body)
 
 
 async def read_body(request: Request, shape: type[B], most: int = BODY_BYTES) -> B:
-    """The body in the shape of its route. An empty one stands for no fields at all."""
+    """The body in the shape of its route. An empty one stands for no fields at all.
+
+    Where it may say who asks and does not, the name of the key that came with it does.
+    """
+    body = await read_shape(request, shape, most)
+    key: Key | None = request.scope.get(CALLER)
+    return msgspec.structs.replace(body, by=key.name) if key and getattr(body, "by", "") is None else body
+
+
+async def read_shape(request: Request, shape: type[B], most: int) -> B:
     raw = await read_bytes(request, most)
     if not raw:
         return shaped({}, shape)

@@ -172,7 +172,9 @@ JOBS: Final[Mapping[str, Operation]] = {
         id="listWorkers",
         does="Every consumer, by what this gateway has seen of it",
         group="workers",
+        asks=("Wait",),
         answers=ok("The consumers.", a.WorkersSeen, "success"),
+        refuses=("WRONG_FIELD",),
     ),
     "POST /api/v2/workers/{platform}/restart": Operation(
         id="restartWorkers",

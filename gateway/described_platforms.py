@@ -124,7 +124,9 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         id="listPlatforms",
         does="Every platform at a glance",
         group="platforms",
+        asks=("Wait",),
         answers=ok("The platforms.", list[PlatformSeen]),
+        refuses=("WRONG_FIELD",),
     ),
     "GET /api/trends": Operation(
         id="listTrends",
@@ -137,7 +139,9 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         id="showPlatform",
         does="One platform with its policy",
         group="platforms",
+        asks=("Wait",),
         answers=ok("The platform.", PlatformAndPolicy),
+        refuses=("WRONG_FIELD",),
     ),
     f"GET {PLATFORM}/jobs": Operation(
         id="listJobs",

@@ -17,12 +17,12 @@ from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway import auth
-from gateway.auth import Key, Keys
+from gateway.auth import CALLER, Key, Keys
 from gateway.frames import HEADERS, store_away
 from gateway.limits import Limits
 from gateway.origins import SAFE, is_ours
 from gateway.replies import KNOWN, Interruption, Refusal, answer_to, problem
-from gateway.tickets import CALLER, Pouch, bearer, cookie_of, unauthorized
+from gateway.tickets import UNKNOWN_KEY, Pouch, bearer, cookie_of, unauthorized
 from streams.connection import Store
 
 
@@ -182,7 +182,7 @@ class Guard:
         return key
 
 
-def known(key: Key | None, detail: str = "this key is not known here") -> Key:
+def known(key: Key | None, detail: str = UNKNOWN_KEY) -> Key:
     if key is None:
         raise unauthorized(detail)
     return key

@@ -64,6 +64,12 @@ PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {
         {"type": "integer", "minimum": 1, "maximum": MOST, "default": LIMIT},
     ),
     "PageAfter": _parameter("query", "after", "The `next` of the page before.", {"type": "string", "maxLength": 200}),
+    "Wait": _parameter(
+        "query",
+        "wait",
+        "0: by what is known at once; a consumer that was not seen to beat yet is not counted as alive.",
+        {"enum": ["0", "1"], "default": "1"},
+    ),
     "DeadKind": _parameter("query", "kind", "Only jobs of this kind.", {"type": "string", "pattern": f"^{WORD_FORM}$"}),
     "DeadError": _parameter(
         "query",

@@ -9,10 +9,11 @@ from starlette.responses import Response
 from gateway.bodies import Body, JobKey, read_body
 from gateway.jobs import accepted
 from gateway.replies import reply
-from gateway.submissions import key_of, renamed, replayed
+from gateway.submissions import key_of, replayed, submit
 from producers import Producer, Submission, Submitted
 from producers.kinds import Name, Text
-from streams.errors import WrongField
+
+NAMES = {"id": "jobId"}  # of the fields of a job, in these bodies
 
 
 class PlanBody(Body, frozen=True):
@@ -41,22 +42,18 @@ class Plans:
         if body.planId is not None:
             args["planId"] = body.planId
         key = key_of(request, body.jobId, "jobId")
-        job = await self._submit(Submission("plan-generation", "make-plan", args, key))
+        asked = Submission("plan-generation", "make-plan", args, key)
+        job = await submit(self._producer, request, asked, NAMES)
         return reply({"jobId": job.job_id, "status": "pending"}, 202, headers(job))
 
     async def material(self, request: Request) -> Response:
         body = await read_body(request, MaterialBody)
         args = {"materialId": body.materialId, "document": body.document or body.materialId}
         key = key_of(request, body.jobId, "jobId")
-        job = await self._submit(Submission("material-processing", "process-material", args, key))
+        asked = Submission("material-processing", "process-material", args, key)
+        job = await submit(self._producer, request, asked, NAMES)
         answer = {"materialId": body.materialId, "status": "processing", "jobId": job.job_id}
         return reply(answer, 202, headers(job))
-
-    async def _submit(self, asked: Submission) -> Submitted:
-        try:
-            return await self._producer.submit(asked)
-        except WrongField as error:
-            raise WrongField(renamed(error.field, {"id": "jobId"}), error.reason) from None
 
 
 def headers(job: Submitted) -> dict[str, str]:

@@ -50,22 +50,24 @@ class PlatformRoutes:
     def locate(self, request: Request) -> PlatformKeys:
         return locate(self._platforms, request)
 
-    async def list(self, _: Request) -> Response:
+    async def list(self, request: Request) -> Response:
+        consumers = await seen(self._presence, request)
         overviews = await take_overviews(self._store, self._platforms)
-        consumers = await self._presence.see()
         return reply({"data": [described(overview, consumers) for overview in overviews]})
 
     async def show(self, request: Request) -> Response:
         keys = self.locate(request)
+        consumers = await seen(self._presence, request)
         (overview,) = await take_overviews(self._store, [keys.platform])
         policy = msgspec.to_builtins(self._platforms[keys.platform])
-        return reply({"data": {**described(overview, await self._presence.see()), "policy": policy}})
+        return reply({"data": {**described(overview, consumers), "policy": policy}})
 
     async def jobs(self, request: Request) -> Response:
         keys = self.locate(request)
-        asked = request.query_params.get("state", "")
-        if asked not in STATES:
-            raise WrongField("state", f"one of {', '.join(STATES)}")
+        asked = request.query_params.get("state")
+        if asked is None or asked not in STATES:
+            missing = "is missing: " if asked is None else ""
+            raise WrongField("state", f"{missing}one of {', '.join(STATES)}")
         limit, after = paging(request)
         return page_reply(await list_jobs(self._store, keys, STATES[asked], limit, after))
 
@@ -117,6 +119,14 @@ def locate(platforms: Platforms, request: Request) -> PlatformKeys:
         known = ", ".join(platforms)
         raise Refusal(404, "PLATFORM_NOT_FOUND", f"platform {name[:100]!r} is not declared; known are {known}")
     return PlatformKeys(name)
+
+
+async def seen(presence: Presence, request: Request) -> list[Consumer]:
+    """The consumers; who does not know them yet waits for a beat, unless the request says `wait=0`."""
+    wait = request.query_params.get("wait", "1")
+    if wait not in {"0", "1"}:
+        raise WrongField("wait", "must be 0 or 1")
+    return await presence.see() if wait == "1" else await presence.glance() or []
 
 
 def paging(request: Request) -> tuple[int, str]:

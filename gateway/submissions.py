@@ -16,7 +16,7 @@ from gateway.jobs import AGAIN_SECONDS, accepted, links_of, status_of
 from gateway.replies import code_of, reply
 from producers import Producer, Submission, Submitted
 from producers.kinds import KINDS, Name, Text
-from streams.errors import Refused, WrongField
+from streams.errors import OtherBody, Refused, WrongField
 from streams.keys import join_id
 from streams.options import Options, Priority
 
@@ -61,7 +61,7 @@ class Submissions:
         body = await read_body(request, ResearchBody)
         key = key_of(request, body.jobId, "jobId")
         asked = Submission("research", "research", {"query": body.query}, key)
-        job = await self._submit(asked, {"id": "jobId", "args.query": "query"})
+        job = await submit(self._producer, request, asked, {"id": "jobId", "args.query": "query"})
         links = links_of(job.job_id)
         answer = {
             "jobId": job.job_id,
@@ -75,7 +75,7 @@ class Submissions:
     async def job(self, request: Request) -> Response:
         body = await read_body(request, JobBody)
         asked = submission(body, key_of(request, body.id, "id"))
-        job = await self._submit(asked, {})
+        job = await submit(self._producer, request, asked, {})
         links = links_of(job.job_id)
         answer: dict[str, Any] = {"jobId": job.job_id, "status": status_of(job.state), "links": links}
         if deduplicated(asked, job):
@@ -94,7 +94,8 @@ class Submissions:
             args = {name: value for name, value in body.params.items() if name != "platform"}
         key = key_of(request, body.jobId, "jobId")
         asked = Submission(platform, kind, args, key, Options(priority=body.priority))
-        job = await self._submit(asked, {"id": "jobId", "platform": "params.platform", "args": "params"})
+        names = {"id": "jobId", "platform": "params.platform", "args": "params"}
+        job = await submit(self._producer, request, asked, names)
         data = {
             "job_id": job.job_id,
             "workflow_id": body.workflow_id,
@@ -119,12 +120,16 @@ class Submissions:
         again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
         return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202, again)
 
-    async def _submit(self, asked: Submission, names: Mapping[str, str]) -> Submitted:
-        """Submit; a refusal names the field by its name in this route's body."""
-        try:
-            return await self._producer.submit(asked)
-        except WrongField as error:
-            raise WrongField(renamed(error.field, names), error.reason) from None
+
+async def submit(producer: Producer, request: Request, asked: Submission, names: Mapping[str, str]) -> Submitted:
+    """Submit; a refusal names the field by its name in this route's body, or the header that stands for it."""
+    try:
+        return await producer.submit(asked)
+    except WrongField as error:
+        raise WrongField(renamed(error.field, names), error.reason) from None
+    except OtherBody as error:
+        named_by = IDEMPOTENCY_KEY if IDEMPOTENCY_KEY in request.headers else names.get("id", "id")
+        raise OtherBody(error.job_id, named_by) from None
 
 
 def options_of(body: JobBody) -> Options:

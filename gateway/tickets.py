@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.auth import Key, Keys, Scope
+from gateway.auth import CALLER, Key, Keys, Scope
 from gateway.bodies import Body, JobId, Nothing, read_body
 from gateway.jobs import Jobs
 from gateway.origins import FOREIGN, is_ours
@@ -24,7 +24,7 @@ TICKET_SECONDS: Final = 60
 SESSION_SECONDS: Final = 12 * 60 * 60
 SESSION_BYTES: Final = 4096  # of a body that anybody may send: ten thousand of them must find room
 COOKIE: Final = "tailrace_session"
-CALLER: Final = "tailrace.caller"  # where a request's scope holds the key that it came with
+UNKNOWN_KEY: Final = "this key is not known here"
 
 TICKET_MARK: Final = "trt_"
 SESSION_MARK: Final = "trs_"
@@ -114,7 +114,7 @@ class Sessions:
         secret = bearer(request.scope["headers"]) if body.key is None else body.key.encode(errors="replace")
         key = self._keys.find(secret) if secret else None
         if key is None:
-            raise unauthorized()
+            raise unauthorized(UNKNOWN_KEY) if secret else unauthorized()
         if before := cookie_of(request.scope["headers"]):
             await self._pouch.close(before)  # who signs in again leaves nothing open behind
         cookie = f"{COOKIE}={await self._pouch.open(key)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"

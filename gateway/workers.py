@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.bodies import ActBody, read_body
-from gateway.platforms import locate
+from gateway.platforms import locate, seen
 from gateway.replies import reply
 from gateway.submissions import key_of
 from producers.producer import new_key
@@ -27,8 +27,8 @@ class Workers:
         self._platforms = platforms
         self._presence = presence
 
-    async def status(self, _: Request) -> Response:
-        consumers = await self._presence.see()
+    async def status(self, request: Request) -> Response:
+        consumers = await seen(self._presence, request)
         told = await self._presence.told()
         alive = sum(consumer.alive is True for consumer in consumers)
         summary = {"alive_count": alive, "silent_count": len(consumers) - alive}

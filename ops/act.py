@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from ops.hints import command
 from ops.reach import reach
 from producers.producer import new_key
 from streams.connection import Store
@@ -41,18 +42,19 @@ async def cancel(store: Store, options: argparse.Namespace) -> Answer:
     more = {"by": who(options), **({"reason": checked(options.reason, "--reason", WHY)} if options.reason else {})}
     word = await Transitions(store).cancel(keys, key, members(more))
     if word == "cancelling":
-        told = f"{options.job} runs and is asked to stop; `python3 -m ops follow {options.job}` shows when it has"
+        follow = command(f"follow {options.job}", options.data)
+        told = f"{options.job} runs and is asked to stop; `{follow}` shows when it has"
         return {"jobId": options.job, "status": word}, told
     if word in {"ok", "again"}:
         return {"jobId": options.job, "status": State.CANCELLED}, f"{options.job} cancelled"
-    raise refused(options.job, word, "there is nothing left to cancel")
+    raise refused(options, word, "there is nothing left to cancel")
 
 
 async def retry(store: Store, options: argparse.Namespace) -> Answer:
     keys, key = locate(options.job)
     word = await Transitions(store).reopen(keys, key, members({"by": who(options)}))
     if word != "ok":
-        raise refused(options.job, word, "only a failed or a cancelled job can be retried")
+        raise refused(options, word, "only a failed or a cancelled job can be retried")
     return {"jobId": options.job, "status": State.WAITING}, f"{options.job} waits again"
 
 
@@ -60,8 +62,9 @@ async def drop(store: Store, options: argparse.Namespace) -> Answer:
     keys, key = locate(options.job)
     word = await Transitions(store).drop(keys, key)
     if word != "ok":
-        hint = "" if word in {State.COMPLETED, "missing"} else f"; to end it: `python3 -m ops cancel {options.job}`"
-        raise refused(options.job, word, "only a failed or a cancelled job can be dropped" + hint)
+        end = command(f"cancel {options.job}", options.data)
+        hint = "" if word in {State.COMPLETED, "missing"} else f"; to end it: `{end}`"
+        raise refused(options, word, "only a failed or a cancelled job can be dropped" + hint)
     return {"jobId": options.job, "status": "dropped"}, f"{options.job} dropped"
 
 
@@ -72,7 +75,7 @@ async def pause(store: Store, options: argparse.Namespace) -> Answer:
     by, since = read_pause(await store.command("HGET", keys["control"], "paused"))
     facts = {"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since}
     already = f"was paused already, by {by or 'somebody'} at {since}" if word == "again" else "paused"
-    return facts, f"{keys.platform} {already}; `python3 -m ops resume {keys.platform}` lets it go on"
+    return facts, f"{keys.platform} {already}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
 
 
 async def resume(store: Store, options: argparse.Namespace) -> Answer:
@@ -93,7 +96,7 @@ async def restart(store: Store, options: argparse.Namespace) -> Answer:
         )
     await transitions.restart(keys, new_key())
     names = sorted(look.beats)
-    told = f"asked to drain and start anew: {', '.join(names)}; `python3 -m ops workers` shows who is there"
+    told = f"asked to drain and start anew: {', '.join(names)}; `{command('workers', options.data)}` shows who is there"
     return {"platform": keys.platform, "status": "restarting", "workers": names}, told
 
 
@@ -141,8 +144,9 @@ def members(told: dict[str, str]) -> bytes:
     return b"," + encode(told)[1:-1]
 
 
-def refused(job_id: str, word: str, why: str) -> TailraceError:
+def refused(options: argparse.Namespace, word: str, why: str) -> TailraceError:
+    job_id, show = options.job, command(f"show {options.job}", options.data)
     if word == "missing":
         return JobNotFound(job_id)
     ended = "has ended" if State(word).ended else "has not ended"
-    return TailraceError(f"job {job_id} {ended}: it is {word}, and {why}; see `python3 -m ops show {job_id}`")
+    return TailraceError(f"job {job_id} {ended}: it is {word}, and {why}; see `{show}`")

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from consumers.shutdown import Shutdown
 from ops.figures import Figure, compare, written
 from ops.measures import MEASURES, QUICK, Bench, Extent
-from ops.terminal import console, row, say, table
+from ops.terminal import console, row, say, show_table, table
 from ops.up import look_at
 from ops.workbench import Workbench
 from streams.connection import Store
@@ -133,7 +133,7 @@ def show(facts: dict[str, Any], figures: Sequence[Figure]) -> None:
     for figure in figures:
         share = "" if figure.of_raw is None else f"{figure.of_raw:4.0%}"
         row(found, figure.name, written(figure), share, figure.what)
-    out.print(found)
+    show_table(found)
     out.print()
     store = f"{facts['store']}{', of its own' if facts['own_store'] else ''}"
     aof = "append-only file on" if facts["append_only_file"] else "no append-only file"

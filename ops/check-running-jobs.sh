@@ -6,10 +6,25 @@ API_URL=${API_URL:-http://localhost:3989}
 
 # The key goes in by stdin: everybody may list the arguments of a program.
 answer=$(printf '%s' "${API_KEY:+header = \"Authorization: Bearer $API_KEY\"}" |
-    curl -fsS -K - --max-time 10 --noproxy localhost,127.0.0.1 "$API_URL/api/v2/jobs/running") || {
+    curl -sS -K - --max-time 10 --noproxy localhost,127.0.0.1 -w '\n%{http_code}' "$API_URL/api/v2/jobs/running") || {
     echo "check-running-jobs: no answer from $API_URL; start it with \`python3 -m ops up\`, or set API_URL" >&2
     exit 1
 }
+status=${answer##*
+}
+answer=${answer%
+*}
+case $status in
+200) why= ;;
+401) why="it asks for a key that it knows; set API_KEY" ;;
+403) why="the key in API_KEY needs the scope read" ;;
+503) why="its store is away" ;;
+*) why="is API_URL right?" ;;
+esac
+if [ "$why" ]; then
+    echo "check-running-jobs: $API_URL answered $status: $why" >&2
+    exit 1
+fi
 
 printf '%s\n' "$answer" | awk '
 function plain(token) {

@@ -7,8 +7,9 @@ import anyio
 import msgspec
 
 from ops.act import declared, members, who
+from ops.hints import command
 from ops.reach import reach
-from ops.terminal import console, row, say, table
+from ops.terminal import console, row, say, show_table, table
 from streams.deadletters import Match, count_dead, list_dead, sweep_dead
 from streams.errors import WrongField
 from streams.events import iso
@@ -62,11 +63,12 @@ async def show(options: argparse.Namespace, match: Match) -> int:
             facts["endedAt"],
         )
     if found:
-        console().print(dead)
+        show_table(dead)
         console().print()
     console().print(f"{len(found)} dead{', and perhaps more: see --limit' if more else ''}")
     if found:
-        say("`python3 -m ops retry JOB` or `python3 -m ops replay PLATFORM` gives them another life")
+        one, all_of_them = command("retry JOB", options.data), command("replay PLATFORM", options.data)
+        say(f"`{one}` or `{all_of_them}` gives them another life")
     return 0
 
 

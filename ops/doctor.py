@@ -3,6 +3,7 @@
 import argparse
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import anyio
 import msgspec
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from consumers.settings import ConsumerSettings
 from ops.finding import Finding, advice, wrong
+from ops.hints import command
 from ops.reach import reach
 from ops.storechecks import check_store
 from ops.terminal import console, plain, say
@@ -25,6 +27,7 @@ from streams.states import State
 from streams.transitions import Transitions
 
 MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red")}
+OURS = "python3 -m ops "
 MOST_LINES = 20  # of one kind; the rest is counted
 
 
@@ -46,14 +49,25 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
         if options.repair:
             troubles = [trouble for trouble in troubles if not await repair(store, platforms, trouble)]
         troubles += await look_at_consumers(store, platforms, counts)
-        findings += await check_flow(store, platforms)
+        notes = await check_flow(store, platforms)
+    findings += notes
+    paused = {note.about for note in notes if note.next}  # a pause is what somebody can end
     for platform, states in counts.items():
         if not any(trouble.about == platform and trouble.level == "wrong" for trouble in troubles):
             numbers = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-            findings.append(Finding(platform, f"{numbers}: every job has a way forward"))
+            once = " once the platform is resumed" if platform in paused else ""
+            findings.append(Finding(platform, f"{numbers}: every job has a way forward{once}"))
     if not counts:
         findings.append(Finding("jobs", "none is waiting, delayed or running"))
-    return findings + troubles
+    return [on_the_same_folder(finding, options.data) for finding in findings + troubles]
+
+
+def on_the_same_folder(finding: Finding, data: Path) -> Finding:
+    """Its next step, as it is typed here. A consumer takes no folder."""
+    words = finding.next.removeprefix(OURS)
+    if words == finding.next or words.startswith("consume"):
+        return finding
+    return msgspec.structs.replace(finding, next=command(words, data))
 
 
 async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
@@ -109,9 +123,9 @@ def served(platform: str, before: Look, after: Look, declared: bool) -> list[Fin
     """Pure: what two looks at a platform with jobs say about those who serve it."""
     alive = beating(before, after)
     if not alive:
-        command = "" if declared else f"TAILRACE_PLATFORMS={platform} "
+        variable = "" if declared else f"TAILRACE_PLATFORMS={platform} "
         says = "it has jobs, but no consumer serves it"
-        return [wrong(platform, says, f"{command}python3 -m ops consume {platform}")]
+        return [wrong(platform, says, f"{variable}python3 -m ops consume {platform}")]
     silent = {lease.owner: lease for lease in after.leases if lease.owner not in alive}
     return [
         advice(

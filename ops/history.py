@@ -6,7 +6,7 @@ import anyio
 
 from ops.reach import reach
 from ops.story import decoded, read_story
-from ops.terminal import about, console, row, table
+from ops.terminal import about, row, show_table, table
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     shown = table("seq", "time", "attempt", "status", "")
     for event in map(decoded, events):
         row(shown, event["seq"], event["time"], event["attempt"], event["status"], about(event))
-    console().print(shown)
+    show_table(shown)
     return 0
 
 

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from ops.reach import reach
-from ops.terminal import console, row, table
+from ops.terminal import row, show_table, table
 from streams.overview import Overview, take_overviews
 from streams.presence import Consumer, Presence
 from streams.settings import StreamsSettings
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         oldest = "" if each.oldest_waiting_seconds is None else f"{each.oldest_waiting_seconds:.1f} s"
         counts = (each.waiting, each.running, each.delayed, each.completed, each.failed, each.cancelled)
         row(shown, each.platform, *counts, oldest, len(serving[each.platform]), note(each))
-    console().print(shown)
+    show_table(shown)
     return 0
 
 

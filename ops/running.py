@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from ops.reach import reach
-from ops.terminal import console, row, table
+from ops.terminal import console, row, show_table, table
 from streams.census import Census, describe, take_census
 from streams.settings import StreamsSettings
 
@@ -34,12 +34,12 @@ def show(census: Census) -> None:
             progress = "" if job.progress is None else f"{job.progress:g} %"
             elapsed = f"{job.elapsed_seconds:.1f} s"
             row(jobs, record.platform, record.id, job.workflow_id, record.attempt, progress, elapsed, record.owner)
-        out.print(jobs)
+        show_table(jobs)
         out.print()
     if census.waiting:
         lines = table("platform", "waiting")
         for platform, count in census.waiting.items():
             row(lines, platform, count)
-        out.print(lines)
+        show_table(lines)
         out.print()
     out.print(f"{len(census.running)} running, {sum(census.waiting.values())} waiting")

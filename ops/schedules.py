@@ -9,7 +9,7 @@ import msgspec
 
 from ops.reach import reach
 from ops.submit import read_args
-from ops.terminal import console, row, table
+from ops.terminal import console, row, show_table, table
 from producers.schedules import Schedules, describe, options_of
 from streams.errors import WrongField
 from streams.events import iso
@@ -90,4 +90,4 @@ def show(found: Sequence[Planned]) -> None:
         when = f"every {schedule.every_seconds:g} s" if schedule.every_seconds else f"{schedule.cron} {schedule.tz}"
         following = "paused" if planned.next_ms is None else iso(planned.next_ms)
         row(rows, schedule.platform, schedule.name, schedule.kind, when, schedule.missed, following)
-    console().print(rows)
+    show_table(rows)

@@ -5,8 +5,10 @@ from typing import Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 
+from consumers.settings import ConsumerSettings
 from ops.reach import reach
 from ops.story import decoded, read_story
 from ops.terminal import console, plain
@@ -15,7 +17,7 @@ from streams.events import iso, progress_of
 from streams.keys import PlatformKeys
 from streams.lookout import Lookout
 from streams.messages import Record
-from streams.presence import Presence
+from streams.presence import Consumer, Presence
 from streams.reading import read_args
 from streams.settings import StreamsSettings
 from streams.states import State
@@ -74,13 +76,21 @@ async def read(options: argparse.Namespace) -> dict[str, Any]:
     return facts
 
 
+class Watching(Presence):
+    """Waits for a beat where others take a look: whoever has not beaten by then is not counted on."""
+
+    async def glance(self) -> list[Consumer]:
+        return [each if each.alive else replace(each, deadline_seconds=0.0) for each in await self.see()]
+
+
 async def explain(store: Store, record: Record, due_ms: float | None, events: list[bytes]) -> Waiting | None:
-    """Why it waits, as far as one look tells. A platform that is not declared here has rules we do not know."""
+    """Why it waits. A platform that is not declared here has rules we do not know."""
     platforms = StreamsSettings.read().platforms
     if record.platform not in platforms:
         return None
     transitions = Transitions(store)
-    lookout = Lookout(store, transitions, platforms, Presence(transitions, platforms))
+    patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
+    lookout = Lookout(store, transitions, platforms, Watching(transitions, [record.platform], patience))
     return await lookout.explain(PlatformKeys(record.platform), record, due_ms, events)
 
 

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ops.hints import command
 from ops.reach import reach
 from ops.story import decoded, follow_story
 from ops.terminal import about, console, event_line, plain, say
@@ -97,7 +98,8 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
         return 0
     error, why = last.get("error"), ""
     if error:
-        why = f": {error.get('type')}: {plain(error.get('message', ''))}; see `python3 -m ops show {job_id}`"
+        why = f": {error.get('type')}: {plain(error.get('message', ''))}"
+        why += f"; see `{command(f'show {job_id}', options.data)}`"
     say(f"tailrace: job {job_id} {last['status']}{why}")
     return 1
 

@@ -1,11 +1,14 @@
 """How commands look: results on stdout, talk on stderr, calm in a terminal and plain in a pipe."""
 
+import re
 import sys
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+_FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that end a colour
 
 PIPE_WIDTH = 10_000  # whoever reads a pipe wants whole lines
 
@@ -48,6 +51,15 @@ def table(*columns: str) -> Table:
     return made
 
 
+def show_table(made: Table) -> None:
+    """On stdout, without the spaces that fill the last column."""
+    out = console()
+    with out.capture() as captured:
+        out.print(made)
+    for line in captured.get().splitlines():
+        print(_FILLING.sub(r"\1", line))
+
+
 def row(to: Table, *cells: object) -> None:
     to.add_row(*(Text("" if cell is None else plain(cell), style=_style(cell)) for cell in cells))
 
@@ -56,7 +68,9 @@ def event_line(event: dict[str, Any]) -> Text:
     """One event of a job for people: time, attempt, what happened, and the little that is worth reading along."""
     attempt = event.get("attempt")
     head = f"{event['time'][11:23]}  {f'#{attempt}' if attempt else '':4}"
-    return Text.assemble((head, "dim"), (f"{event['status']:11}", _style(event["status"])), about(event))
+    line = Text.assemble((head, "dim"), (f"{event['status']:11}", _style(event["status"])), about(event))
+    line.rstrip()
+    return line
 
 
 def about(event: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from gateway.settings import GatewaySettings
 from ops.children import Family, role
+from ops.hints import command
 from ops.store import Ownership, OwnStore, make_folder
 from ops.supervised import Supervised, end
 from ops.terminal import say
@@ -193,7 +194,7 @@ class Up:
 
     def _greet(self) -> None:
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
-        path, body, command = example(self._platforms)
+        path, body, words = example(self._platforms)
         key = ' -H "Authorization: Bearer $API_KEY"' if self._locked else ""
         ask = "first      read -rs API_KEY     # one of your keys; it is not shown\n" if self._locked else ""
         print(
@@ -202,7 +203,7 @@ platforms  {", ".join(self._platforms)}
 logs       {self._logs}
 
 {ask}try        curl -X POST {url}{path}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}
-or         python3 -m ops {command}
+or         {command(words, self._logs.parent)}
 stop       Ctrl-C""",
             flush=True,
         )

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from ops.reach import reach
-from ops.terminal import console, row, say, table
+from ops.terminal import row, say, show_table, table
 from streams.messages import About
 from streams.presence import Consumer, Presence
 from streams.settings import StreamsSettings
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), jobs_of(each))
         platforms = ",".join(each.platforms)
         row(shown, each.owner, about.host or "", platforms, about.version or "", WORDS[each.alive], seen(each), *facts)
-    console().print(shown)
+    show_table(shown)
     return 0
 
 

@@ -63,8 +63,9 @@ class Forbidden(Refused):
 class OtherBody(Refused):
     """The id is taken by a job with another kind, other args or other options."""
 
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"job {job_id} was already accepted with another body; choose another id")
+    def __init__(self, job_id: str, named_by: str = "id") -> None:
+        """`named_by`: what the caller gave the id with."""
+        super().__init__(f"job {job_id} was already accepted with another body; choose another {named_by}")
         self.job_id = job_id
 
 

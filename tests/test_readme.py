@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ops.__main__ import COMMANDS
 from ops.bootstrap import CHECKOUT
+from ops.commands import COMMANDS
 from streams.keys import PlatformKeys
 from tests.ops.commands import environment, tailrace
 

@@ -267,7 +267,7 @@ async def test_every_answer_has_the_headers_that_browsers_heed(locked: httpx2.As
 
 
 async def test_the_script_that_asks_what_runs_brings_a_key(locked: httpx2.AsyncClient) -> None:
-    async def ask(**variables: str) -> tuple[int | None, bytes]:
+    async def ask(**variables: str) -> tuple[int | None, bytes, bytes]:
         process = await asyncio.create_subprocess_exec(
             "ops/check-running-jobs.sh",
             cwd=CHECKOUT,
@@ -275,8 +275,40 @@ async def test_the_script_that_asks_what_runs_brings_a_key(locked: httpx2.AsyncC
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        said, _ = await process.communicate()
-        return process.returncode, said
+        said, talked = await process.communicate()
+        return process.returncode, said, talked
 
-    assert await ask(API_KEY=VIEWER) == (0, b"0 running, 0 waiting\n")
-    assert await ask() == (1, b"")
+    assert await ask(API_KEY=VIEWER) == (0, b"0 running, 0 waiting\n", b"")
+    for variables in ({}, {"API_KEY": UNKNOWN}):
+        code, said, talked = await ask(**variables)
+        assert (code, said) == (1, b"")
+        assert b"answered 401: it asks for a key that it knows; set API_KEY" in talked
+    assert b"needs the scope read" in (await ask(API_KEY=OF_SCOPE[Scope.SUBMIT]))[2]
+
+
+async def test_whoever_does_not_say_who_asks_is_named_by_the_key(locked: httpx2.AsyncClient, desk: Desk) -> None:
+    name = (await locked.get("/api/session", headers=shown(WHOLE))).json()["data"]["key"]
+    for body, by in ((None, name), ({"by": "ann"}, "ann")):
+        paused = await locked.post("/api/platforms/research/pause", json=body, headers=shown(WHOLE))
+        assert paused.json()["pausedBy"] == by
+        await locked.post("/api/platforms/research/resume", headers=shown(WHOLE))
+        await desk.submit(f"of-{by}")
+        path = f"/api/jobs/research.of-{by}"
+        for act in ("cancel", "retry", "cancel"):
+            assert (await locked.post(f"{path}/{act}", json=body, headers=shown(WHOLE))).is_success
+        assert (await locked.get(path, headers=shown(WHOLE))).json()["data"]["cancel"]["by"] == by
+        history = (await locked.get(f"/research/history/research.of-{by}", headers=shown(WHOLE))).json()
+        assert [event.get("by") for event in history] == [None, by, by, by]
+
+
+async def test_who_signs_in_with_a_wrong_key_is_told_that_it_is_wrong(locked: httpx2.AsyncClient) -> None:
+    for body, headers in (({"key": UNKNOWN}, {}), ({}, shown(UNKNOWN))):
+        answer = await locked.post("/api/session", json=body, headers=headers)
+        assert (answer.status_code, answer.json()["detail"]) == (401, "this key is not known here")
+    assert "a key is needed" in (await locked.post("/api/session")).json()["detail"]
+
+
+async def test_who_is_no_browser_is_shown_how_to_bring_a_key(locked: httpx2.AsyncClient) -> None:
+    words = (await locked.get("/")).text
+    assert "read -rs API_KEY" in words
+    assert words.count('-H "Authorization: Bearer $API_KEY"') == words.count("curl ") == 2

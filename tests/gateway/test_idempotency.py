@@ -47,7 +47,8 @@ async def test_the_same_key_and_body_is_the_same_job(
         assert (again.status_code, again.json()) == (202, first.json())
         assert again.headers["idempotency-replayed"] == "true"
         assert again.headers["location"] == first.headers["location"]
-        problem_of(await http.post(path, json=other, headers=headers), 409, "OTHER_BODY")
+        taken = problem_of(await http.post(path, json=other, headers=headers), 409, "OTHER_BODY")
+        assert taken["detail"].endswith("choose another Idempotency-Key")
         refused = problem_of(await http.post(path, json={**body, field: "mine"}, headers=headers), 422, "WRONG_FIELD")
         assert refused["field"] == "Idempotency-Key"
         assert field in refused["detail"]
@@ -97,4 +98,22 @@ async def test_an_ended_job_still_answers_for_its_key(http: httpx2.AsyncClient, 
     await desk.complete(held)
     again = await http.post("/api/jobs", json=DRILL, headers=headers)
     assert again.json() == {**first.json(), "status": "completed"}
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+@pytest.mark.parametrize(("path", "case"), ROUTES.items(), ids=ROUTES)
+async def test_another_body_under_an_id_of_ones_own_names_the_field_of_that_id(
+    http: httpx2.AsyncClient, path: str, case: tuple[dict[str, Any], dict[str, Any], str]
+) -> None:
+    body, other, field = case
+    assert (await http.post(path, json={**body, field: "mine"})).status_code == 202
+    taken = problem_of(await http.post(path, json={**other, field: "mine"}), 409, "OTHER_BODY")
+    assert taken["detail"].endswith(f"choose another {field}")
+
+
+async def test_the_same_request_again_tells_the_status_as_it_is_now(http: httpx2.AsyncClient, desk: Desk) -> None:
+    first = await http.post("/api/jobs", json={**DRILL, "id": "mine"})
+    await desk.claim()
+    again = await http.post("/api/jobs", json={**DRILL, "id": "mine"})
+    assert again.json() == {**first.json(), "status": "active"}
     assert again.headers["idempotency-replayed"] == "true"

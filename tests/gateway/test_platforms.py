@@ -243,6 +243,7 @@ async def test_a_wrong_query_is_refused_by_the_name_of_its_field(
 ) -> None:
     problem = problem_of(await http.get(f"/api/platforms/research/{query}"), 422, "WRONG_FIELD")
     assert problem["field"] == field
+    assert ("is missing" in problem["detail"]) is (query == "jobs")
 
 
 ROUTES = [

@@ -112,6 +112,10 @@ def test_a_job_in_another_state_is_left_alone_and_the_state_is_named(
     assert (code, out) == (1, "")
     assert err.startswith(f"tailrace: {sentence}")
     assert "`python3 -m ops show research.a`" in err
+    assert (
+        "`python3 -m ops show research.a --data /else`"
+        in here(command, "research.a", "--data", "/else", REDIS_URL=valkey_url)[2]
+    )
 
 
 @pytest.mark.parametrize("command", ["cancel", "retry", "drop"])
@@ -121,7 +125,7 @@ def test_an_unknown_job_and_a_malformed_id_are_told_apart(
     assert here(command, "research.none", REDIS_URL=valkey_url) == (1, "", "tailrace: no job research.none is kept\n")
     code, _, err = here(command, "../x", REDIS_URL=valkey_url)
     assert code == 2
-    assert "a job id is <platform>.<key>" in err
+    assert err.startswith("tailrace: JOB: a job id is <platform>.<key>")
     assert size() == 0
 
 

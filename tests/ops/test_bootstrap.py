@@ -58,7 +58,7 @@ def run(options):
 
 def make_checkout(folder: Path) -> Path:
     (folder / "ops").mkdir(parents=True)
-    for name in ("__init__.py", "__main__.py", "bootstrap.py"):
+    for name in ("__init__.py", "__main__.py", "bootstrap.py", "commands.py", "hints.py"):
         shutil.copy(CHECKOUT / "ops" / name, folder / "ops" / name)
     (folder / "ops" / "running.py").write_text(COMMAND)
     (folder / "pyproject.toml").write_text(PROJECT)
@@ -107,6 +107,7 @@ def killed(tmp_path: Path) -> Path:
     checkout = make_checkout(tmp_path / "killed")
     process = begin(checkout)
     while not (checkout / ".venv" / "bin" / "python").exists():
+        assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -7,11 +7,14 @@ import sys
 import time
 import types
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from ops.__main__ import COMMANDS, main, parse
+from ops.__main__ import main, parse, words_of
 from ops.bootstrap import CHECKOUT, RUNTIME
+from ops.commands import COMMANDS
+from ops.hints import command
 from streams.errors import BadConfiguration, JobNotFound, NoStore
 
 
@@ -54,6 +57,46 @@ def test_a_wrong_line_is_a_usage_error(words: tuple[str, ...]) -> None:
     result = tailrace(*words)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("usage: tailrace")
+
+
+@pytest.mark.parametrize(("role", "package"), [("gateway", "gateway"), ("consume", "consumers")])
+def test_the_help_of_a_role_tells_what_the_role_itself_tells(role: str, package: str) -> None:
+    module = [sys.executable, "-m", package, "--help"]
+    own = subprocess.run(module, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    usage, _, flags = own.partition("\n\n")
+    told = tailrace(role, "--help").stdout
+    assert told.partition("\n\n")[0] == usage
+    assert told.partition("\n\n")[2].partition("\n\n")[2] == flags.partition("\n\n")[2]
+
+
+def test_every_argument_is_explained() -> None:
+    for each in COMMANDS.values():
+        assert all(settings.get("help") for _, settings in each.arguments)
+
+
+def test_a_wrong_flag_of_a_role_is_answered_with_the_usage_of_that_role() -> None:
+    for role in ("gateway", "consume"):
+        result = tailrace(role, "--bogus")
+        assert result.returncode == 2
+        assert result.stderr.startswith(tailrace(role, "--help").stdout.partition("\n\n")[0])
+
+
+def test_a_role_gets_what_was_typed_for_it() -> None:
+    assert words_of(parse(["gateway", "--port", "0", "--processes=2"])) == ["--port=0", "--processes=2"]
+    assert words_of(parse(["consume", "ably", "--handlers", "mine", "kurly"])) == ["ably", "kurly", "--handlers=mine"]
+    assert words_of(parse(["consume"])) == []
+
+
+def test_show_says_why_it_waits() -> None:
+    assert "once its consumers were seen to beat" in " ".join(tailrace("show", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("data", "typed"),
+    [(".tailrace", ""), ("/a/b", " --data /a/b"), ("my data", " --data 'my data'")],
+)
+def test_a_command_to_try_next_names_the_folder_unless_it_is_the_default(data: str, typed: str) -> None:
+    assert command("show JOB", Path(data)) == f"python3 -m ops show JOB{typed}"
 
 
 def test_options_of_pytest_pass_through() -> None:

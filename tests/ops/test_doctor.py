@@ -87,7 +87,7 @@ async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: 
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("a")).entry)
     (found,) = await troubles()
     assert (found.job, found.says) == ("a", "its entry is gone from the line")
-    assert found.next == "python3 -m ops show research.a"
+    assert found.next.startswith("python3 -m ops show research.a --data /")
 
 
 async def test_a_waiting_job_that_was_handed_out_to_nobody_is_found(desk: Desk, troubles: Examine) -> None:
@@ -236,6 +236,18 @@ async def test_a_paused_platform_is_told_as_a_note(desk: Desk, valkey_url: str) 
     assert result.returncode == 0
     assert "! research     is paused by ann since 2026-11-16T05:00:00.000Z: nothing starts\n" in result.stdout
     assert "-> python3 -m ops resume research\n" in result.stdout
+    elsewhere = tailrace("doctor", "--data", "/else", REDIS_URL=valkey_url)
+    assert "-> python3 -m ops resume research --data /else\n" in elsewhere.stdout
+
+
+async def test_jobs_of_a_paused_platform_have_a_way_forward_once_it_is_resumed(deployment: Deployment) -> None:
+    await deployment.consumer("hwahae")
+    desk = Desk(deployment.store, "hwahae")
+    await desk.transitions.pause(desk.keys, "2026-11-16T05:00:00.000Z ann")
+    await deployment.submit("hwahae")
+    said = tailrace("doctor", REDIS_URL=deployment.url).stdout
+    assert "! hwahae       is paused by ann" in said
+    assert "✓ hwahae       1 waiting: every job has a way forward once the platform is resumed\n" in said
 
 
 async def test_spoilt_records_are_found_and_a_foreign_key_is_passed_over(desk: Desk, troubles: Examine) -> None:

@@ -1,5 +1,6 @@
 """submit, follow, history, show and running: what they print, and the codes they end with."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.ops.commands import begin, check_running_jobs, tailrace
 from tests.support.builders import Desk, forge
 from tests.support.deployment import Deployment
 from tests.support.processes import OURS
+
+SOON = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5"}  # to learn that nobody beats
 
 
 class Here:
@@ -100,8 +103,10 @@ async def test_what_is_to_come_is_told_with_its_time_and_its_reason(valkey_url: 
 
 async def test_a_job_that_fails_ends_the_command_with_1(deployment: Deployment) -> None:
     await deployment.consumer("research")
-    result = tailrace("submit", "research", "drill", '{"fail_times": 9}', "--follow", REDIS_URL=deployment.url)
+    words = ("submit", "research", "drill", '{"fail_times": 9}', "--follow", "--data", "/else")
+    result = tailrace(*words, REDIS_URL=deployment.url)
     assert result.returncode == 1
+    assert f"see `python3 -m ops show {result.stdout.strip()} --data /else`" in result.stderr
     assert result.stdout.count("\n") == 1, "only the id: there is no result"
     assert "failed: RuntimeError: drill: attempt 3 of 9" in result.stderr.splitlines()[-1]
 
@@ -166,7 +171,7 @@ def test_an_unknown_job_and_a_malformed_id_are_told_apart(command: str, valkey_u
     assert unknown == (1, "", "tailrace: no job research.none is kept\n")
     code, _, err = here(command, "../x", REDIS_URL=valkey_url)
     assert code == 2
-    assert "a job id is <platform>.<key>" in err
+    assert err.startswith("tailrace: JOB: a job id is <platform>.<key>")
 
 
 @pytest.mark.parametrize("command", [["running"], ["doctor"], ["show", "research.1"], ["submit", "research", "drill"]])
@@ -252,11 +257,44 @@ async def test_show_says_in_words_why_a_job_waits(valkey_url: str) -> None:
         await desk.submit("a", "b", "c")
         await desk.claim()
         await desk.beat("ann")
-    shown = tailrace("show", "kurly.c", REDIS_URL=valkey_url).stdout
+    shown = tailrace("show", "kurly.c", REDIS_URL=valkey_url, **SOON).stdout
     assert "kurly runs 1 job at a time, and kurly.a is running." in shown
     assert "1 job starts before it: kurly.b." in shown
     assert "Its place in line is 2." in shown
-    told = json.loads(tailrace("show", "kurly.c", "--json", REDIS_URL=valkey_url).stdout)["waiting"]
-    assert [each["reason"] for each in told["for"]] == ["busy", "ahead"]
+    assert "No consumer of kurly is alive; silent: ann." in shown
+    told = json.loads(tailrace("show", "kurly.c", "--json", REDIS_URL=valkey_url, **SOON).stdout)["waiting"]
+    assert [each["reason"] for each in told["for"]] == ["no_consumer", "busy", "ahead"]
     assert (told["position"], told["positionExact"], told["expectedStartAt"]) == (2, True, None)
     assert "waiting" not in json.loads(tailrace("show", "kurly.a", "--json", REDIS_URL=valkey_url).stdout)
+
+
+async def test_show_presumes_no_start_while_the_consumer_is_frozen(deployment: Deployment) -> None:
+    consumer = await deployment.consumer("kurly")
+    await deployment.ended(await deployment.submit("kurly", steps=1, seconds=0.01))
+    held = await deployment.submit("kurly", steps=100, seconds=0.5)
+    await deployment.started(held)
+    job = await deployment.submit("kurly")
+
+    def reasons() -> list[str]:
+        told = json.loads(tailrace("show", job, "--json", REDIS_URL=deployment.url).stdout)["waiting"]
+        assert told["expectedStartAt"] is None or "no_consumer" not in str(told["for"])
+        return [each["reason"] for each in told["for"]]
+
+    assert reasons() == ["busy"]
+    consumer.freeze()
+    assert reasons()[0] == "no_consumer"
+
+
+def test_no_line_for_people_ends_with_spaces(valkey_url: str, here: Here) -> None:
+    async def scene() -> None:
+        async with Store(valkey_url) as store:
+            desk = Desk(store, "research")
+            await desk.submit("a", "longer", "c")
+            await desk.fail((await desk.claim(slots=2))[0], "bad")
+            await desk.beat("ann")
+
+    asyncio.run(scene())
+    for words in (["running"], ["platforms"], ["workers"], ["dead"], ["history", "research.a"], ["show", "research.c"]):
+        code, out, err = here(*words, REDIS_URL=valkey_url, **SOON)
+        assert (code, bool(out)) == (0, True), err
+        assert [line for line in out.splitlines() if line != line.rstrip()] == []

@@ -161,6 +161,7 @@ def test_a_job_is_done_ctrl_c_leaves_no_process_and_the_next_up_knows_the_job(ru
     up = run_up("research,hwahae")
     assert f"http://127.0.0.1:{up.port}/research/start" in up.said()
     assert "platforms  hwahae, research\n" in up.said()
+    assert f" --follow --data {up.data}\n" in up.said(), "as it must be typed in another terminal"
     job = up.submit(steps=2, seconds=0.05)
     history = up.wait_for(job, "completed")
     children = up.children()

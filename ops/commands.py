@@ -1,0 +1,193 @@
+"""Every command with what it takes. Help is made of this table alone, so it imports no package."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ops.hints import DEFAULT_DATA
+
+
+class Argument(NamedTuple):
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+class Command(NamedTuple):
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    role: str = ""
+    """The package whose own command line this is."""
+    usage: str = ""
+    """What it takes, where that cannot be told from its arguments."""
+    more: str = ""
+    """What its own help says beside `help`."""
+    module: str = ""
+    """The module in `ops` behind it, when that is not called as the command is."""
+    takes_rest: bool = False
+    """What we do not know is no error: it is in `options.rest`, for the tool behind the command."""
+
+
+def argument(*names: str, **settings: Any) -> Argument:
+    return Argument(names, settings)
+
+
+JOB = argument("job", metavar="JOB", help="the job id, <platform>.<key>")
+PLATFORM = argument("platform", metavar="PLATFORM", help="which one")
+JSON = argument("--json", action="store_true", help="for machines")
+BY = argument("--by", metavar="NAME", help="who asks (default: you)")
+REASON = argument("--reason", metavar="TEXT", help="why; clients see it")
+FILTER = (
+    argument("--kind", metavar="KIND", help="only those of this kind"),
+    argument("--error", metavar="TYPE", help="only those that ended with this error"),
+)
+DATA = argument(
+    "--data",
+    metavar="DIR",
+    type=Path,
+    default=DEFAULT_DATA,
+    help="the data folder of `up` (default: .tailrace)",
+)
+
+COMMANDS = {
+    "up": Command(
+        "run everything on this machine: store, gateway, consumers",
+        (
+            argument("--port", type=int, help="of the gateway (default: PORT, else 3989)"),
+            DATA,
+            argument("--platforms", metavar="A,B,…", help="start consumers for these only (default: all)"),
+        ),
+    ),
+    "race": Command(
+        "freeze a worker in mid-job, let another take over, thaw it, show the history",
+        (
+            argument("--rounds", metavar="N", type=int, default=1, help="how many races (default: 1)"),
+            argument("--moment", metavar="SECONDS", type=float, help="into the job, to freeze it (default: random)"),
+            argument("--seed", metavar="N", type=int, help="of the random moments (default: random)"),
+            JSON,
+        ),
+    ),
+    "gateway": Command(
+        "serve HTTP in the foreground",
+        (
+            argument("--host", help="a loopback address (default: HOST, else 127.0.0.1)"),
+            argument("--port", type=int, help="0: any free one (default: PORT, else 3989)"),
+            argument("--processes", type=int, help="on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)"),
+        ),
+        role="gateway",
+    ),
+    "consume": Command(
+        "work on jobs in the foreground",
+        (
+            argument(
+                "platforms", nargs="*", metavar="PLATFORM", help="what to serve; default: WORKER_PLATFORMS, else all"
+            ),
+            argument("--handlers", metavar="MODULE", help="import path or file of your handlers"),
+        ),
+        role="consumers",
+    ),
+    "submit": Command(
+        "ask for a job and print its id",
+        (
+            argument("platform", metavar="PLATFORM", help="where it is done"),
+            argument("kind", metavar="KIND", help="what is to be done"),
+            argument("args", metavar="ARGS", nargs="?", default="{}", help="JSON, @file or - (default: {})"),
+            argument("--id", metavar="KEY", help="your own key: the same one twice is one job"),
+            argument(
+                "--priority", metavar="BAND", default="normal", help="urgent, high, normal or low (default: normal)"
+            ),
+            argument("--delay", metavar="SECONDS", type=float, help="start it so much later"),
+            argument("--run-at", metavar="TIME", help="start it then, such as 2027-01-31T09:00:00Z"),
+            argument("--expires-at", metavar="TIME", help="not started by then, it ends failed"),
+            argument("--first", action="store_true", help="put it in front of all that wait"),
+            argument("--attempts", metavar="N", type=int, help="how many attempts may fail"),
+            argument("--timeout", metavar="SECONDS", type=float, help="how long an attempt may take"),
+            argument("--order-key", metavar="KEY", help="jobs of one key run strictly one after the other"),
+            argument("--limit-key", metavar="KEY", help="jobs of one key share the platform's limits per key"),
+            argument("--dedupe", metavar="KEY", help="another job of this key that has not ended is the same job"),
+            argument(
+                "--dedupe-mode",
+                metavar="MODE",
+                help="until_done, throttle or debounce (default: until_done); debounce needs --delay or --run-at",
+            ),
+            argument("--dedupe-ttl", metavar="SECONDS", type=float, help="for throttle: how long the key counts"),
+            argument("--keep", metavar="SECONDS", type=float, help="how long it is kept once it has ended"),
+            argument("--follow", action="store_true", help="show the progress, then the result"),
+            argument("--json", action="store_true", help="for machines: the answer, and with --follow the last event"),
+            DATA,
+        ),
+    ),
+    "follow": Command("show a job live until it ends", (JOB, JSON, DATA)),
+    "history": Command("show what happened to a job", (JOB, JSON, DATA)),
+    "show": Command(
+        "show the record of a job",
+        (JOB, JSON, DATA),
+        more="; of one that waits also why, once its consumers were seen to beat, or not to for some seconds",
+    ),
+    "running": Command("list what runs and what waits", (JSON, DATA)),
+    "platforms": Command("list the platforms with their counts", (JSON, DATA)),
+    "workers": Command("list the consumers, and which of them live", (JSON, DATA)),
+    "cancel": Command("end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="act"),
+    "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="act"),
+    "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="act"),
+    "dead": Command(
+        "list failed jobs, newest first",
+        (
+            argument("platform", metavar="PLATFORM", nargs="?", help="of this one only (default: all)"),
+            *FILTER,
+            argument("--limit", metavar="N", type=int, default=100, help="of each platform (default: 100)"),
+            JSON,
+            DATA,
+        ),
+    ),
+    "replay": Command(
+        "give every failed job of a platform another life",
+        (
+            PLATFORM,
+            *FILTER,
+            argument("--limit", metavar="N", type=int, help="at most so many, oldest first (default: all)"),
+            argument("--yes", action="store_true", help="do not ask"),
+            BY,
+            JSON,
+            DATA,
+        ),
+        module="dead",
+    ),
+    "pause": Command("start no more jobs of a platform; what runs goes on", (PLATFORM, BY, JSON, DATA), module="act"),
+    "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="act"),
+    "restart": Command("ask the consumers of a platform to drain and start anew", (PLATFORM, JSON, DATA), module="act"),
+    "schedules": Command(
+        "list what is submitted again and again; or set, pause, resume and remove it",
+        (
+            argument("words", nargs="*", metavar="WORD", help="a platform to list; or what to do, where, and its name"),
+            argument("--cron", metavar="EXPR", help="when: five fields, or six with seconds first"),
+            argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
+            argument("--every", metavar="SECONDS", type=float, help="when: each so many seconds, 1 or more"),
+            argument("--missed", metavar="HOW", default="skip", help="ticks nobody ran at: skip, once or all"),
+            argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
+            JSON,
+            DATA,
+        ),
+        usage="[PLATFORM] [--json] | set PLATFORM NAME KIND [ARGS] (--cron EXPR [--tz ZONE] | --every SECONDS) "
+        "[--missed HOW] [--options JSON] | pause PLATFORM NAME | resume PLATFORM NAME | remove PLATFORM NAME",
+    ),
+    "keys": Command(
+        "make a new API key: the key itself, and its hash for TAILRACE_API_KEYS",
+        (argument("what", metavar="new", choices=("new",), help="the only thing there is to do"),),
+    ),
+    "doctor": Command(
+        "say whether the store is fit and every job has a way forward",
+        (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
+    ),
+    "bench": Command(
+        "measure how fast it is here, beside what this store can do at all",
+        (
+            argument("--quick", action="store_true", help="in a few seconds, less exactly"),
+            argument("--only", metavar="A,B,…", help="these measures (default: all)"),
+            argument(
+                "--data", metavar="DIR", type=Path, help="where the own store writes (default: a temporary folder)"
+            ),
+            JSON,
+        ),
+    ),
+    "test": Command("run the tests; pytest's own options may follow", takes_rest=True),
+    "check": Command("check format, lint, types and imports"),
+}
