@@ -66,6 +66,7 @@ class Feed:
                     cursors[name], read[name] = end.cursor, end.added
                 else:
                     cursors[name], read[name] = newest, read[name] + len(entries)
+        self._live.heard.clear()  # at once: whoever comes now waits until it is read again
 
 
 def was_cut(end: FeedEnd, read: int, more: int) -> bool:
