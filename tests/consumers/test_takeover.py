@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+import pytest
+
 from streams.messages import Event
 from streams.states import Status
 from tests.support.builders import tell
@@ -89,6 +91,7 @@ async def test_a_dead_heart_is_replaced_and_nothing_is_taken_over(deployment: De
     assert first.said("heart_restarted")
 
 
+@pytest.mark.chaos
 async def test_a_job_that_kills_its_workers_ends_failed_and_the_jobs_behind_it_complete(deployment: Deployment) -> None:
     consumers = await deployment.consumers(4, "kurly")
     deadly = await deployment.submit("kurly", steps=3, seconds=0.05, exit_at_step=2)

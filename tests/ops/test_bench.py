@@ -52,6 +52,7 @@ def begun(folder: Path, *words: str, **variables: str) -> Iterator[subprocess.Po
             process.kill()
 
 
+@pytest.mark.chaos
 def test_everything_is_measured_on_a_store_of_its_own(tmp_path: Path) -> None:
     result = tailrace("bench", "--quick", "--json", TMPDIR=str(tmp_path), TAILRACE_CONCURRENCY="wrong")
     assert result.returncode == 0, result.stderr

@@ -144,6 +144,7 @@ async def test_a_page_survives_the_death_of_one_gateway_and_then_of_the_other(
     assert all(asked.startswith(url) for asked in visitor.requests)
 
 
+@pytest.mark.chaos
 async def test_an_event_source_left_alone_survives_one_death_and_gives_up_when_nobody_is_left(
     deployment: Deployment, behind: tuple[str, list[GatewayProcess]], visitor: Visitor
 ) -> None:
