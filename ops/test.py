@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from ops.bootstrap import require_checkout
 
-SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile")
-"""The whole suite: most tests wait for processes of their own, so four at a time fit on two processors."""
+SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile")
+"""The whole suite: most tests wait for processes of their own, so three at a time fit on two processors."""
 
 
 def run(options: argparse.Namespace) -> NoReturn:

@@ -57,6 +57,7 @@ async def test_a_blocked_loop_is_named_once_with_kind_job_seconds_and_line(logge
     assert "note" not in entry
 
 
+@pytest.mark.chaos
 async def test_each_blocking_has_a_line_of_its_own(logged: list[Any]) -> None:
     with Watchdog(list, LIMIT):
         await rest()
@@ -95,7 +96,7 @@ async def test_a_line_in_a_library_is_told_with_the_line_that_led_there(logged: 
     assert entry["kind"] is None
 
 
-@pytest.mark.alone
+@pytest.mark.chaos
 async def test_code_that_holds_the_interpreter_is_told_afterwards(logged: list[Any]) -> None:
     length, took = 23, 0.0
     with Watchdog(lambda: [Suspect("many.mine", "mine", None)], LIMIT):
@@ -158,6 +159,7 @@ async def test_a_consumer_that_was_stopped_accuses_nobody(deployment: Deployment
     assert told["kind"] is None
 
 
+@pytest.mark.chaos
 async def test_an_idle_consumer_costs_next_to_nothing(deployment: Deployment) -> None:
     consumer = await deployment.consumer("research")
     process = psutil.Process(consumer.pid)

@@ -123,7 +123,7 @@ async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(dep
     history = await deployment.ended(job)
     assert error_of(history) == ("TimedOut", "timeout")
     starts = when(history, Status.STARTED)
-    assert len(starts) == 3
+    assert 2 <= len(starts) <= 3  # a busy machine may be late for the third
     assert 0.9 <= at(history[-1].time) - starts[0] < 3.0
     assert history[-1].error is not None
     assert "in all" in history[-1].error.message
