@@ -166,6 +166,7 @@ async def test_a_thousand_silent_clients_and_a_hundred_large_events(
     assert took <= 60
 
 
+@pytest.mark.chaos
 async def test_silent_clients_of_many_jobs_cost_little_and_are_let_go(valkey_url: str, desk: Desk) -> None:
     with GatewayProcess(valkey_url, ping_seconds=1.0) as process:
         before = await at_rest(process, desk.store)

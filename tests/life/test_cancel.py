@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import msgspec
+import pytest
 
 from streams.messages import Event
 from streams.states import State, Status
@@ -86,6 +87,7 @@ async def test_a_job_whose_worker_dies_while_it_is_asked_to_stop_ends_cancelled(
     assert told(await deployment.ended(job)) == ["queued", "started 1", "cancelling 1", "cancelled 1"]
 
 
+@pytest.mark.chaos
 async def test_a_job_that_blocks_its_worker_is_cancelled_and_the_other_jobs_go_on(deployment: Deployment) -> None:
     worker = await deployment.consumer("kurly", "ably", TAILRACE_OBEY_SECONDS="0.5")
     other = await ask(deployment, "ably", args={"seconds": 1.0})

@@ -115,7 +115,7 @@ async def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(deplo
 
 async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(deployment: Deployment) -> None:
     await deployment.consumer("research")
-    limits = {"timeout_seconds": 0.4, "lifetime_seconds": 1.0, "attempts": 50}
+    limits = {"timeout_seconds": 1.2, "lifetime_seconds": 3.4, "attempts": 50}
     job = await ask(deployment, "research", args={"seconds": 60}, **limits, **NO_PAUSE)
     whole = await ask(deployment, "research", args={"seconds": 60}, lifetime_seconds=0.5, **NO_PAUSE)
     history = await deployment.ended(whole)
@@ -123,8 +123,8 @@ async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(dep
     history = await deployment.ended(job)
     assert error_of(history) == ("TimedOut", "timeout")
     starts = when(history, Status.STARTED)
-    assert 2 <= len(starts) <= 3  # a busy machine may be late for the third
-    assert 0.9 <= at(history[-1].time) - starts[0] < 3.0
+    assert len(starts) == 3
+    assert 3.3 <= at(history[-1].time) - starts[0] < 7.0
     assert history[-1].error is not None
     assert "in all" in history[-1].error.message
 

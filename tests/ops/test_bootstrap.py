@@ -129,6 +129,7 @@ def test_a_newer_project_is_installed_into_the_same_environment(checkout: Path) 
     assert run(checkout)[2] == ""
 
 
+@pytest.mark.chaos
 def test_an_environment_copied_from_elsewhere_is_made_anew(checkout: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(checkout, copy, symlinks=True)
@@ -137,6 +138,7 @@ def test_an_environment_copied_from_elsewhere_is_made_anew(checkout: Path, tmp_p
     assert "making .venv" in said
 
 
+@pytest.mark.chaos
 def test_a_half_made_environment_is_made_anew(killed: Path) -> None:
     code, out, said = run(killed)
     assert (code, out) == (0, str(killed / ".venv"))
