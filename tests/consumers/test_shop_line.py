@@ -18,7 +18,7 @@ SHOP = "kurly"
 
 @pytest.mark.parametrize(
     ("jobs", "kills"),
-    [(8, 2), pytest.param(100, 20, marks=[pytest.mark.chaos, pytest.mark.timeout(400)])],
+    [(20, 5), pytest.param(100, 20, marks=[pytest.mark.chaos, pytest.mark.timeout(400)])],
 )
 async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_killed(
     deployment: Deployment, dice: Random, tmp_path: Path, jobs: int, kills: int

@@ -228,7 +228,6 @@ async def test_many_clients_leave_nothing_behind(valkey_url: str, desk: Desk) ->
         await eventually("every socket is closed", closed)
 
 
-@pytest.mark.chaos
 async def test_a_worker_and_a_gateway_are_killed_in_the_middle(deployment: Deployment) -> None:
     gateway = await deployment.gateway()
     first = await deployment.consumer("research")

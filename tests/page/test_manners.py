@@ -11,8 +11,6 @@ from tests.gateway.gateways import GatewayProcess
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
 
-pytestmark = pytest.mark.chaos  # these count requests and days, and take their time
-
 KEY = "somebodys-long-key-0123"
 
 
@@ -22,6 +20,7 @@ async def asked_in(visitor: Visitor, seconds: float) -> list[str]:
     return visitor.requests[before:]
 
 
+@pytest.mark.chaos
 async def test_an_outage_is_asked_about_less_and_less(deployment: Deployment, visitor: Visitor) -> None:
     gateway = await deployment.gateway()
     await visitor.open(gateway.url)
@@ -38,6 +37,7 @@ async def test_an_outage_is_asked_about_less_and_less(deployment: Deployment, vi
     await visitor.sees("#link-text", "live")
 
 
+@pytest.mark.chaos
 async def test_who_is_signed_out_asks_for_nothing(valkey_url: str, visitor: Visitor) -> None:
     """One refusal, and quiet until somebody signs in; also when a session ends while somebody looks."""
     with GatewayProcess(valkey_url, {"TAILRACE_API_KEYS": KEY}) as gateway:
