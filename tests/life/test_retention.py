@@ -82,7 +82,7 @@ async def test_ten_thousand_jobs_leave_a_hundred_and_these_leave_nothing(deploym
     await drop_feed(deployment)
     after = await memory(deployment)
     assert full > 2 * before
-    assert after - before < 0.1 * (full - before), f"{before} bytes before, {full} with all of them, {after} after"
+    assert after < 1.1 * before, f"{before} bytes before, {full} with all of them, {after} after"
 
 
 async def test_the_timer_forgets_what_has_ended_although_nothing_else_happens(
