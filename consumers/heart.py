@@ -39,6 +39,7 @@ GOODBYE = b"goodbye\n"
 MOST_NEWS = 15
 NOTHING = Look({}, ())
 FORGET_SECONDS = 5.0  # between looks for jobs that need not be kept any longer
+LEAVE_SECONDS = 2.0  # to tell the store that a consumer leaves; if that fails, others see its silence
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
 
 
@@ -198,7 +199,7 @@ class Heart:
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""
         if await read_line(0) == GOODBYE:
-            with anyio.move_on_after(self._to.beat_seconds):
+            with anyio.move_on_after(LEAVE_SECONDS):
                 await self._leave()
 
     async def _leave(self) -> None:

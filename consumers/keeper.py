@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import structlog
 
-from consumers.heart import GOODBYE, News
+from consumers.heart import GOODBYE, LEAVE_SECONDS, News
 from consumers.instructions import Instructions
 
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Keeper:
                 os.write(self._heart.stdin.fileno(), GOODBYE)
             except OSError:
                 return
-            with anyio.move_on_after(2 * self._instructions.beat_seconds):
+            with anyio.move_on_after(LEAVE_SECONDS + 1):
                 await self._left.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:

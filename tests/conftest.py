@@ -14,6 +14,9 @@ from ops.store import OwnStore
 from tests.support.deployment import Deployment
 from tests.support.server import SERVERS, Servers, empty
 
+DOOR, ROOM = Path(__file__).with_name("test_house.py"), Path(__file__)
+LONG_FIRST = ("chaos", "page", "life", "ops", "consumers", "seeds", "model", "gateway")
+
 LEFT_OUT = pytest.StashKey[set[str]]()
 TOLD = pytest.StashKey[list[str]]()
 
@@ -27,19 +30,23 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": True}
 
 
-@pytest.fixture(autouse=True)
-def taking_turns(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Tests run beside each other, but nothing runs beside one that is marked `alone`.
 
-    Through the door goes one at a time: who waits for an empty room stands in it, and nobody else comes in.
+    Through the door goes one at a time: who waits for an empty room stands in it, and nobody else comes in. To wait
+    is no part of a test: its time begins inside. Door and room are locks on files that are there anyway.
     """
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-    with (folder / "room.lock").open("w") as room:
-        with (folder / "door.lock").open("w") as door:
+    with ROOM.open() as room:
+        with DOOR.open() as door:
             fcntl.flock(door, fcntl.LOCK_EX)
-            fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
-        yield
+            fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        return (yield)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits for many processes comes first, what is done in a moment fills the end."""
+    items.sort(key=lambda item: LONG_FIRST.index(folder) if (folder := item.path.parent.name) in LONG_FIRST else 99)
 
 
 @pytest.fixture(scope="session")
