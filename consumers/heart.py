@@ -8,8 +8,7 @@ JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its 
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import anyio
 import msgspec
@@ -28,13 +27,11 @@ from streams.errors import StoreError
 from streams.keys import PlatformKeys
 from streams.logs import configure_logs
 from streams.messages import Look, Pulse
+from streams.spoilt import of_each
 from streams.transitions import FORGET_BATCH, BrokenOperation, Transitions
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
-
-SPOILT = (BrokenOperation, ValueError)  # keys of another type, and numbers that are none
 GOODBYE = b"goodbye\n"
 MOST_NEWS = 15
 NOTHING = Look({}, ())
@@ -101,20 +98,7 @@ class Heart:
             sheets = [(keys, held[keys.platform]) for keys in platforms]
             return await self._transitions.beat(sheets, self._to.owner, about)
 
-        return await self._of_each(beat)
-
-    async def _of_each(self, ask: Callable[[Sequence[PlatformKeys]], Awaitable[list[T]]]) -> dict[str, T]:
-        """What is told of the platforms, in one call. One whose keys were spoilt by hand is left out, alone."""
-        try:
-            return dict(zip(self._to.platforms, await ask(self._keys), strict=True))
-        except SPOILT:
-            told: dict[str, T] = {}
-            for keys in self._keys:
-                try:
-                    (told[keys.platform],) = await ask([keys])
-                except SPOILT as error:
-                    log.error("platform_broken", platform=keys.platform, owner=self._to.owner, error=str(error))
-            return told
+        return await of_each(self._keys, beat)
 
     def _news(self, pulses: Mapping[str, Pulse]) -> News:
         heard = pulses.items()
@@ -144,7 +128,7 @@ class Heart:
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()
-                looks = await self._of_each(self._transitions.tend)
+                looks = await of_each(self._keys, self._transitions.tend)
                 now = time.monotonic()
                 await self._overtime.watch(now, [looks.get(name, NOTHING) for name in self._to.platforms])
                 await self._forget(now)
@@ -204,7 +188,7 @@ class Heart:
 
     async def _leave(self) -> None:
         try:
-            for platform, look in (await self._of_each(self._transitions.observe)).items():
+            for platform, look in (await of_each(self._keys, self._transitions.observe)).items():
                 await self._bury(PlatformKeys(platform), self._to.owner, look.beats.get(self._to.owner, ""))
         except StoreError:
             return  # observers will see the silence

@@ -14,6 +14,7 @@ from msgspec import Struct
 from streams.errors import WrongField
 from streams.keys import PlatformKeys, join_id, split_id
 from streams.messages import About
+from streams.spoilt import of_each
 from streams.transitions import Transitions
 
 DEADLINE_SECONDS = 10.0  # a consumer's usual deadline: one that is silent for as long is not alive
@@ -107,14 +108,14 @@ class Presence:
             return False
 
     async def _look(self) -> float:
-        looks = await self._transitions.observe(self._keys)
+        looks = await of_each(self._keys, self._transitions.observe)
         now = time.monotonic()
         continuous = self._looked is not None and now - self._looked <= CONTINUITY_SECONDS
         known, self._watches, self._looked = (self._watches if continuous else {}), {}, now
         counters: dict[str, dict[str, str]] = {}
-        for keys, look in zip(self._keys, looks, strict=True):
+        for platform, look in looks.items():
             for owner, counter in look.beats.items():
-                counters.setdefault(owner, {})[keys.platform] = counter
+                counters.setdefault(owner, {})[platform] = counter
             for lease in look.leases:
                 counters.setdefault(lease.owner, {})
         for owner, seen in counters.items():
@@ -124,11 +125,11 @@ class Presence:
                 watch.changed = now
             watch.counters, watch.platforms, watch.jobs = seen, set(seen), []
             self._watches[owner] = watch
-        for keys, look in zip(self._keys, looks, strict=True):
+        for platform, look in looks.items():
             for lease in look.leases:
                 watch = self._watches[lease.owner]
-                watch.platforms.add(keys.platform)
-                watch.jobs.append(join_id(keys.platform, lease.key))
+                watch.platforms.add(platform)
+                watch.jobs.append(join_id(platform, lease.key))
                 watch.deadline_seconds = max(watch.deadline_seconds, lease.deadline_seconds)
         return now
 

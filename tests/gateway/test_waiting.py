@@ -71,6 +71,14 @@ async def test_an_ended_job_waits_for_nothing(http: httpx2.AsyncClient, desk: De
     assert await waiting_of(http, "research.a") is None
 
 
+async def test_a_platform_that_was_spoilt_does_not_hide_why_others_wait(
+    http: httpx2.AsyncClient, desk: Desk, desk_on: Callable[[str], Desk]
+) -> None:
+    await desk.submit("a")
+    await desk.store.command("SET", desk_on("kurly").keys["leases"], "x")
+    assert await waiting_of(http, "research.a") is not None
+
+
 async def test_a_spoilt_line_hides_no_job(http: httpx2.AsyncClient, desk: Desk) -> None:
     await desk.submit("a")
     await desk.store.command("SET", desk.keys["front"], "x")
