@@ -16,7 +16,7 @@ from gateway.server import Server, bind, hold
 from gateway.settings import GatewaySettings
 from streams.connection import Store, check_fitness
 from streams.errors import BadConfiguration, NoStore, TailraceError
-from streams.lifeline import descriptor, watch
+from streams.lifeline import descriptor, end_with_parent, watch
 from streams.logs import configure_logs
 
 log = structlog.get_logger()
@@ -26,6 +26,8 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
     """Serve until SIGTERM or SIGINT; the exit code. With a listener and a pulse, as one process of several."""
     for each in (signal.SIGTERM, signal.SIGINT):  # until whoever serves takes them over
         signal.signal(each, lambda *_: sys.exit(0))
+    if settings.process:
+        end_with_parent()
     if (lifeline := descriptor()) is not None:
         watch(lifeline)
     allow_many_clients()

@@ -32,6 +32,10 @@ class Sent(NamedTuple):
     version: str = "1.1"
     chunked: bool = False
 
+    def __repr__(self) -> str:
+        """Short: hypothesis warns of long ones, and would hide what failed."""
+        return f"Sent({bytes(self)[:2000]!r}, and a body of {len(self.body)} bytes)"
+
     def __bytes__(self) -> bytes:
         body, framing = self.body, ("Content-Length", str(len(self.body)))
         if self.chunked:

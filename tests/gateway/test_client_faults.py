@@ -194,7 +194,7 @@ async def test_patience_has_an_end_if_the_caller_says_so() -> None:
     before = time.monotonic()
     with pytest.raises(GatewayAway, match=r"no gateway at 127.0.0.1:\d+ for 0.3 s"):
         await seqs(server, patience_seconds=0.3)
-    assert 0.3 <= time.monotonic() - before < 5
+    assert 0.3 <= time.monotonic() - before + 0.002 < 5  # the loop counts whole milliseconds
     async with Scripted(streamed(b": the store does not answer; come back\n\n")) as server:
         with pytest.raises(GatewayAway, match="ended before the job did"):
             await seqs(server, patience_seconds=0.3)
