@@ -29,6 +29,7 @@ class Threads:
         self._stop_seconds = stop_seconds
         self._idle: list[SimpleQueue[Work | None]] = []
         self._started = 0
+        self._closed = False
         self.abandoned = 0  # threads that did not stop and still run
 
     async def call(self, function: Callable[[SyncAttempt[Any]], Any], attempt: Attempt[Any]) -> Any:
@@ -61,7 +62,10 @@ class Threads:
             del work, ended  # while it waits it must not keep a job's data alive
 
     def _ended(self, work: "Work", ended: tuple[Any, BaseException | None], queue: "SimpleQueue[Work | None]") -> None:
-        self._idle.append(queue)
+        if self._closed:
+            queue.put(None)
+        else:
+            self._idle.append(queue)
         if work.abandoned:
             self.abandoned -= 1
             log.info("thread_came_back", job=work.attempt.job.id, attempt=work.attempt.number, still=self.abandoned)
@@ -84,7 +88,8 @@ class Threads:
         )
 
     def close(self) -> None:
-        """Let the idle threads go."""
+        """Let the idle threads go, and the others when they are done."""
+        self._closed = True
         while self._idle:
             self._idle.pop().put(None)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,12 +12,14 @@ from consumers.consumer import Consumer
 from consumers.registry import Handler
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
+from ops.store import OwnStore
 from producers import Producer, Submission
 from streams import PlatformKeys, Platforms, Policy, Store, Transitions
 from streams.messages import Event, decode_event
 from streams.options import Options
 from streams.reading import read_job
 from streams.settings import Environment
+from tests.support import server
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.2", "TAILRACE_DEADLINE_SECONDS": "2", "TAILRACE_REAP_SECONDS": "0.2"}
 PLATFORMS = Platforms({"many": Policy(per_process=4), "single": Policy(overall=1, per_process=1)})
@@ -72,3 +75,11 @@ async def serving(
             yield shutdown, settings
         finally:
             shutdown.request()
+
+
+@asynccontextmanager
+async def standing(folder: Path, handlers: Mapping[str, Handler]) -> AsyncIterator[Bench]:
+    """A bench with a consumer at work on a store of its own, for all tests of a module that only look at their jobs."""
+    with OwnStore(folder, extra_args=server.QUICK) as own:
+        async with Store(own.url) as store, serving(store, handlers):
+            yield Bench(store)

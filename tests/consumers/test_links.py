@@ -32,8 +32,8 @@ async def link(deployment: Deployment) -> AsyncIterator[Link]:
 
 async def far_worker(deployment: Deployment, link: Link, pace: Pace = PACE) -> ConsumerProcess:
     """One that reaches the store over the link, and has run a job: the store knows all its scripts."""
-    far = await deployment.consumer("kurly", pace=pace, url=link.url)
-    await deployment.ended(await deployment.submit("kurly", steps=1, seconds=0))
+    far = await deployment.consumer("kurly", "ably", pace=pace, url=link.url)
+    await deployment.ended(await deployment.submit("ably", steps=1, seconds=0))  # which nobody else serves
     return far
 
 
@@ -59,9 +59,8 @@ def unheard(link: Link) -> None:
 async def test_a_link_that_is_away_for_less_than_the_deadline_costs_nothing(
     deployment: Deployment, link: Link, faults: list[Fault]
 ) -> None:
-    far = await far_worker(deployment, link, PATIENT)
-    near = await deployment.consumer("kurly", pace=PATIENT)  # someone who would take over
-    with asleep(near):
+    far, near = await asyncio.gather(far_worker(deployment, link, PATIENT), deployment.consumer("kurly", pace=PATIENT))
+    with asleep(near):  # someone who would take over
         job = await deployment.submit("kurly", steps=STEPS, seconds=0.1)
         await deployment.started(job)
     for fault in faults:
@@ -93,8 +92,7 @@ async def reports(deployment: Deployment, job: str) -> None:
 async def test_a_worker_that_is_cut_off_is_taken_over_once_and_mute_when_it_is_back(
     deployment: Deployment, link: Link, fault: Fault
 ) -> None:
-    far = await far_worker(deployment, link)
-    near = await deployment.consumer("kurly")
+    far, near = await asyncio.gather(far_worker(deployment, link), deployment.consumer("kurly"))
     with asleep(near):
         job = await deployment.submit("kurly", steps=10, seconds=0.1)
         await deployment.started(job)

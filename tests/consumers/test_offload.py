@@ -1,7 +1,7 @@
 """Plain handlers: in a thread, and in a worker process that may die alone."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,12 @@ import psutil
 import pytest
 
 from consumers.offload import Offload
-from consumers.testing import run_handler
 from producers import Submission
 from streams import PlatformKeys, Policy, Transitions
 from streams.messages import Event
 from streams.options import Options
 from streams.states import Status
-from tests.consumers.conftest import Bench, serving
+from tests.consumers.conftest import Bench, serving, standing
 from tests.consumers.offloaded import handles
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -51,12 +50,18 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """A consumer with these handlers that outlives a test."""
+    async with standing(tmp_path_factory.mktemp("served"), handles) as bench:
+        yield bench
+
+
 @BOTH
-async def test_a_plain_handler_gets_decoded_args_reports_and_returns(bench: Bench, place: str) -> None:
-    async with serving(bench.store, handles):
-        added = await bench.end_of(await submit(bench, f"{place}-add", {"count": 41}))
-        shown = await bench.end_of(await bench.submit(f"{place}-show", key="k"))
-        where = (await bench.end_of(await submit(bench, f"{place}-where")))[-1].result
+async def test_a_plain_handler_gets_decoded_args_reports_and_returns(served: Bench, place: str) -> None:
+    added = await served.end_of(await submit(served, f"{place}-add", {"count": 41}))
+    shown = await served.end_of(await served.submit(f"{place}-show", key=place))
+    where = (await served.end_of(await submit(served, f"{place}-where")))[-1].result
     assert added[-1].result == {"count": 42}
     assert [(event.status, event.step) for event in shown[2:]] == [
         ("progress", 1),
@@ -64,7 +69,7 @@ async def test_a_plain_handler_gets_decoded_args_reports_and_returns(bench: Benc
         ("completed", None),
     ]
     assert (shown[2].of, shown[2].message, shown[2].data) == (2, "one", {"a": [1]})
-    assert shown[-1].result == {"key": "many.k/pay", "number": 1, "id": "many.k"}
+    assert shown[-1].result == {"key": f"many.{place}/pay", "number": 1, "id": f"many.{place}"}
     assert (where["pid"] == os.getpid()) == (place == "thread")
     assert (where["thread"] == "MainThread") == (place == "process")
 
@@ -84,72 +89,54 @@ async def test_a_plain_handler_gets_decoded_args_reports_and_returns(bench: Benc
     ],
 )
 async def test_what_a_plain_handler_raises_is_told_as_it_was(
-    place: str, kind: str, error: str, part: str, traced: bool
+    served: Bench, place: str, kind: str, error: str, part: str, traced: bool
 ) -> None:
-    outcome = await run_handler(handles, f"{place}-{kind}", policy=Policy(attempts=1))
-    assert outcome.status is Status.FAILED
-    assert outcome.error is not None
-    assert outcome.error.type == error
-    assert part in outcome.error.message
-    assert ("offloaded.py" in (outcome.error.traceback or "")) == traced
+    last = (await served.end_of(await submit(served, f"{place}-{kind}", attempts=1)))[-1]
+    assert last.status is Status.FAILED
+    assert last.error is not None
+    assert last.error.type == error
+    assert part in last.error.message
+    assert ("offloaded.py" in (last.error.traceback or "")) == traced
 
 
 @BOTH
-async def test_giving_up_is_not_tried_again(bench: Bench, place: str) -> None:
-    async with serving(bench.store, handles):
-        events = await bench.end_of(await submit(bench, f"{place}-gives-up", attempts=3))
+async def test_giving_up_is_not_tried_again(served: Bench, place: str) -> None:
+    events = await served.end_of(await submit(served, f"{place}-gives-up", attempts=3))
     assert [event.status for event in events] == ["queued", "started", "failed"]
 
 
 @BOTH
 @pytest.mark.parametrize(("kind", "reason"), [("delays", None), ("rate-limits", "rate")])
-async def test_a_plain_handler_puts_its_job_off(bench: Bench, place: str, kind: str, reason: str | None) -> None:
-    async with serving(bench.store, handles):
-        events = await bench.end_of(await submit(bench, f"{place}-{kind}"))
+async def test_a_plain_handler_puts_its_job_off(served: Bench, place: str, kind: str, reason: str | None) -> None:
+    events = await served.end_of(await submit(served, f"{place}-{kind}"))
     assert [event.status for event in events] == ["queued", "started", "delayed", "started", "completed"]
     assert events[2].reason == reason
 
 
 @BOTH
-async def test_a_cancelled_handler_hears_of_it_and_can_tidy_up(bench: Bench, place: str, tmp_path: Path) -> None:
+async def test_a_cancelled_handler_hears_of_it_and_can_tidy_up(served: Bench, place: str, tmp_path: Path) -> None:
     tidied = tmp_path / "tidied"
-    async with serving(bench.store, handles):
-        job_id = await submit(bench, f"{place}-obeys", {"tidied": str(tidied)})
-        await reached(bench, job_id)
-        await Transitions(bench.store).cancel(PlatformKeys("many"), job_id.partition(".")[2])
-        assert (await bench.end_of(job_id))[-1].status is Status.CANCELLED
-        await eventually("it has tidied up", lambda: anyio.Path(tidied).exists())
+    job_id = await submit(served, f"{place}-obeys", {"tidied": str(tidied)})
+    await reached(served, job_id)
+    await Transitions(served.store).cancel(PlatformKeys("many"), job_id.partition(".")[2])
+    assert (await served.end_of(job_id))[-1].status is Status.CANCELLED
+    await eventually("it has tidied up", lambda: anyio.Path(tidied).exists())
 
 
 @BOTH
-async def test_a_timeout_stops_it_and_is_a_failure(bench: Bench, place: str, tmp_path: Path) -> None:
+async def test_a_timeout_stops_it_and_is_a_failure(served: Bench, place: str, tmp_path: Path) -> None:
     tidied = tmp_path / "tidied"
-    async with serving(bench.store, handles):
-        await bench.end_of(await submit(bench, f"{place}-where"))  # the process is started by now
-        args = {"tidied": str(tidied)}
-        last = (await bench.end_of(await submit(bench, f"{place}-obeys", args, attempts=1, timeout_seconds=1.5)))[-1]
+    await served.end_of(await submit(served, f"{place}-where"))  # the process is started by now
+    args = {"tidied": str(tidied)}
+    last = (await served.end_of(await submit(served, f"{place}-obeys", args, attempts=1, timeout_seconds=1.5)))[-1]
     assert last.status is Status.FAILED
     assert last.reason == "timeout"
     assert last.error is not None
     assert last.error.type == "TimedOut"
-    assert tidied.exists()
+    await eventually("it has tidied up", lambda: anyio.Path(tidied).exists())
 
 
-async def test_a_thread_that_does_not_stop_is_left_mute_and_its_place_is_free(
-    bench: Bench,
-) -> None:
-    async with serving(bench.store, handles, TAILRACE_CONCURRENCY="1", TAILRACE_OBEY_SECONDS="0.3"):
-        deaf = await submit(bench, "thread-deaf", {"seconds": 3}, attempts=1, timeout_seconds=0.3)
-        next_job = await submit(bench, "thread-where")
-        last = (await bench.end_of(deaf))[-1]
-        after = (await bench.end_of(next_job))[-1]
-        assert last.error is not None
-        assert last.error.type == "TimedOut"
-        assert after.status is Status.COMPLETED
-        assert after.result["thread"] != "handler-1"  # which is still busy
-
-
-async def test_abandoned_threads_are_counted_and_serve_again_when_they_come_back(
+async def test_a_thread_that_does_not_stop_is_left_mute_its_place_is_free_and_it_serves_again_when_it_comes_back(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offloads: list[Offload] = []
@@ -160,10 +147,17 @@ async def test_abandoned_threads_are_counted_and_serve_again_when_they_come_back
         return await original(self, *args)
 
     monkeypatch.setattr(Offload, "call", call)
-    async with serving(bench.store, handles, TAILRACE_OBEY_SECONDS="0.2"):
-        await bench.end_of(await submit(bench, "thread-deaf", {"seconds": 2}, attempts=1, timeout_seconds=0.2))
+    async with serving(bench.store, handles, TAILRACE_CONCURRENCY="1", TAILRACE_OBEY_SECONDS="0.3"):
+        deaf = await submit(bench, "thread-deaf", {"seconds": 3}, attempts=1, timeout_seconds=0.3)
+        next_job = await submit(bench, "thread-where")
+        last = (await bench.end_of(deaf))[-1]
         pool = offloads[0]._threads
         assert pool.abandoned == 1
+        after = (await bench.end_of(next_job))[-1]
+        assert last.error is not None
+        assert last.error.type == "TimedOut"
+        assert after.status is Status.COMPLETED
+        assert after.result["thread"] != "handler-1"  # which is still busy
 
         async def back() -> bool:
             return pool.abandoned == 0
@@ -185,53 +179,49 @@ async def test_threads_and_processes_are_kept_and_only_as_many_as_run_at_once(be
     ("args", "part"), [({"code": 7}, "exit code 7"), ({"signal": "SIGSEGV"}, "SIGSEGV"), ({"code": 0}, "exit code 0")]
 )
 async def test_a_worker_process_that_dies_is_a_failure_of_its_attempt_alone(
-    bench: Bench, args: dict[str, Any], part: str
+    served: Bench, args: dict[str, Any], part: str
 ) -> None:
-    async with serving(bench.store, handles):
-        beside = await submit(bench, "process-where", {"seconds": 1})
-        last = (await bench.end_of(await submit(bench, "dies", args, attempts=1)))[-1]
-        after = (await bench.end_of(await submit(bench, "process-add", {"count": 1})))[-1]
-        assert last.status is Status.FAILED
-        assert last.error is not None
-        assert last.error.type == "WorkerProcessDied"
-        assert part in last.error.message
-        assert after.result == {"count": 2}
-        assert (await bench.end_of(beside))[-1].status is Status.COMPLETED
+    beside = await submit(served, "process-where", {"seconds": 1})
+    last = (await served.end_of(await submit(served, "dies", args, attempts=1)))[-1]
+    after = (await served.end_of(await submit(served, "process-add", {"count": 1})))[-1]
+    assert last.status is Status.FAILED
+    assert last.error is not None
+    assert last.error.type == "WorkerProcessDied"
+    assert part in last.error.message
+    assert after.result == {"count": 2}
+    assert (await served.end_of(beside))[-1].status is Status.COMPLETED
 
 
-async def test_a_process_that_does_not_stop_is_killed_with_what_it_started(bench: Bench) -> None:
-    async with serving(bench.store, handles):
-        job_id = await submit(bench, "holds", attempts=1)
-        pids = (await reached(bench, job_id)).data
-        assert all(map(is_alive, pids))
-        await Transitions(bench.store).cancel(PlatformKeys("many"), job_id.partition(".")[2])
-        assert (await bench.end_of(job_id))[-1].status is Status.CANCELLED
-        await gone(*pids)
-        after = (await bench.end_of(await submit(bench, "process-add", {"count": 1})))[-1]
-        assert after.result == {"count": 2}
+async def test_a_process_that_does_not_stop_is_killed_with_what_it_started(served: Bench) -> None:
+    job_id = await submit(served, "holds", attempts=1)
+    pids = (await reached(served, job_id)).data
+    assert all(map(is_alive, pids))
+    await Transitions(served.store).cancel(PlatformKeys("many"), job_id.partition(".")[2])
+    assert (await served.end_of(job_id))[-1].status is Status.CANCELLED
+    await gone(*pids)
+    after = (await served.end_of(await submit(served, "process-add", {"count": 1})))[-1]
+    assert after.result == {"count": 2}
 
 
-async def test_a_timed_out_process_is_killed(bench: Bench) -> None:
-    async with serving(bench.store, handles):
-        await bench.end_of(await submit(bench, "process-where"))  # the process is started by now
-        job_id = await submit(bench, "process-deaf", {"seconds": 600}, attempts=1, timeout_seconds=1.5)
-        last = (await bench.end_of(job_id))[-1]
-        pid = (await reached(bench, job_id)).data
-        assert last.reason == "timeout"
-        await gone(pid)
+async def test_a_timed_out_process_is_killed(served: Bench) -> None:
+    await served.end_of(await submit(served, "process-where"))  # the process is started by now
+    job_id = await submit(served, "process-deaf", {"seconds": 600}, attempts=1, timeout_seconds=1.5)
+    last = (await served.end_of(job_id))[-1]
+    pid = (await reached(served, job_id)).data
+    assert last.reason == "timeout"
+    await gone(pid)
 
 
-async def test_an_attempt_that_lost_its_job_is_mute_in_a_process_too(bench: Bench, tmp_path: Path) -> None:
-    async with serving(bench.store, handles):
-        job_id = await submit(bench, "process-deaf", {"seconds": 2})
-        await reached(bench, job_id)
-        keys, transitions = PlatformKeys("many"), Transitions(bench.store)
-        word = "alive"
-        while word == "alive":  # its heart beats: the counter may move between the look and the reclaim
-            (look,) = await transitions.observe([keys])
-            beat = look.beats.get(look.leases[0].owner, "")
-            word = await transitions.reclaim(keys, look.leases[0], beat, Policy())
-        events = await bench.end_of(job_id)
+async def test_an_attempt_that_lost_its_job_is_mute_in_a_process_too(served: Bench, tmp_path: Path) -> None:
+    job_id = await submit(served, "process-deaf", {"seconds": 2})
+    await reached(served, job_id)
+    keys, transitions = PlatformKeys("many"), Transitions(served.store)
+    word = "alive"
+    while word == "alive":  # its heart beats: the counter may move between the look and the reclaim
+        (look,) = await transitions.observe([keys])
+        beat = look.beats.get(look.leases[0].owner, "")
+        word = await transitions.reclaim(keys, look.leases[0], beat, Policy())
+    events = await served.end_of(job_id)
     assert [(event.attempt, event.status) for event in events[-3:]] == [
         (2, "started"),
         (2, "progress"),

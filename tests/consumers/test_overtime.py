@@ -61,11 +61,11 @@ class Watch:
         self.page.hold(0, held.nonce, self.begun + seconds if seconds else 0.0)
         return held
 
-    async def look(self, seconds: float) -> bool:
-        """Look, so many seconds after the beginning; whether the process was ended by that."""
+    async def look(self, seconds: float, *, ends: bool = False) -> bool:
+        """Look, so many seconds after the beginning; whether the process was ended by that, as one that `ends` is."""
         await self.overtime.watch(self.begun + seconds, [await self.desk.look()])
         try:
-            self.process.wait(0.05)
+            self.process.wait(20 if ends else 0.05)
         except subprocess.TimeoutExpired:
             return False
         return True
@@ -90,7 +90,7 @@ async def test_a_process_is_ended_after_a_warning_and_its_other_jobs_are_handed_
     other = await watch.hold("other")
     assert not await watch.look(1.0 + WARN_SECONDS)
     assert not await watch.look(WARN_SECONDS + PATIENCE)
-    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     desk = watch.desk
     assert (await desk.record("late")).state is State.DELAYED
     assert await desk.story("late") == ["queued", "started 1", "retrying 1"]
@@ -113,7 +113,7 @@ async def test_time_without_the_store_does_not_count(watch: Watch) -> None:
     watch.overtime.blind()
     assert not await watch.look(120)
     assert not await watch.look(120 + PATIENCE - 1)
-    assert await watch.look(120 + PATIENCE)
+    assert await watch.look(120 + PATIENCE, ends=True)
 
 
 async def test_an_attempt_that_was_asked_to_stop_has_the_same_time_for_it(watch: Watch) -> None:
@@ -123,7 +123,7 @@ async def test_an_attempt_that_was_asked_to_stop_has_the_same_time_for_it(watch:
     watch.begun = time.monotonic()  # its time counts from there
     assert not await watch.look(1.0 + WARN_SECONDS)
     watch.overtime.asked_to_stop([held.nonce])
-    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     assert await watch.desk.story("a") == ["queued", "started 1", "cancelling 1", "cancelled 1"]
 
 
@@ -132,5 +132,5 @@ async def test_a_process_is_ended_although_its_jobs_were_spoilt_by_hand(watch: W
     await watch.hold("other")
     await watch.desk.store.command("DEL", watch.desk.keys.record("late"))
     await watch.look(1.0 + WARN_SECONDS)
-    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     assert await watch.desk.story("other") == ["queued", "started 1", "superseded 1"]

@@ -22,8 +22,7 @@ async def test_a_frozen_worker_that_comes_back_is_mute_and_works_again(
     deployment: Deployment, dice: Random, rounds: int
 ) -> None:
     """Three races side by side, each with two workers of its own; all are watched through two gateways."""
-    for _ in range(2):
-        await deployment.gateway()
+    await asyncio.gather(deployment.gateway(), deployment.gateway())
     async with asyncio.TaskGroup() as races:
         for platform in LANES:
             races.create_task(race_on(deployment, Random(dice.random()), platform, rounds))

@@ -64,6 +64,7 @@ async def test_an_idle_consumer_hears_the_bell(bench: Bench) -> None:
         return None
 
     async with serving(bench.store, handles):
+        await bench.end_of(await bench.submit("noop"))  # its heart is started by now
         for _ in range(20):
             await bench.end_of(await bench.submit("noop"), seconds=2)
             await anyio.sleep(0.01)  # long enough to fall asleep on the bell

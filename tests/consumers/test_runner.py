@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from streams.errors import Lost
 from streams.keys import PlatformKeys
 from streams.policies import Policy
 from streams.transitions import Transitions
-from tests.consumers.conftest import Bench, serving
+from tests.consumers.conftest import Bench, serving, standing
 
 handles = Handlers()
 
@@ -114,16 +115,21 @@ async def wrong_step(attempt: Attempt[Any]) -> None:
     await attempt.progress(1.5)  # type: ignore[arg-type]
 
 
-async def test_a_result_is_the_last_event(bench: Bench) -> None:
-    async with serving(bench.store, handles):
-        events = await bench.end_of(await bench.submit("add", {"count": 41}))
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """A consumer with these handlers that outlives a test."""
+    async with standing(tmp_path_factory.mktemp("served"), handles) as bench:
+        yield bench
+
+
+async def test_a_result_is_the_last_event(served: Bench) -> None:
+    events = await served.end_of(await served.submit("add", {"count": 41}))
     assert [event.status for event in events] == ["queued", "started", "completed"]
     assert events[-1].result == {"count": 42}
 
 
-async def test_each_step_of_an_attempt_is_shown_once(bench: Bench) -> None:
-    async with serving(bench.store, handles):
-        events = await bench.end_of(await bench.submit("show", key="k"))
+async def test_each_step_of_an_attempt_is_shown_once(served: Bench) -> None:
+    events = await served.end_of(await served.submit("show", key="k"))
     assert [(event.status, event.step) for event in events[2:]] == [
         ("progress", 1),
         ("progress", "named"),
@@ -152,11 +158,10 @@ async def test_each_step_of_an_attempt_is_shown_once(bench: Bench) -> None:
     ],
 )
 async def test_whatever_goes_wrong_ends_the_job_failed_and_says_why(
-    bench: Bench, kind: str, args: dict[str, Any], error: str, part: str
+    served: Bench, kind: str, args: dict[str, Any], error: str, part: str
 ) -> None:
-    async with serving(bench.store, handles):
-        last = (await bench.end_of(await bench.submit(kind, args, attempts=1)))[-1]
-        good = (await bench.end_of(await bench.submit("add", {"count": 1})))[-1]
+    last = (await served.end_of(await served.submit(kind, args, attempts=1)))[-1]
+    good = (await served.end_of(await served.submit("add", {"count": 1})))[-1]
     assert last.status == "failed"
     assert last.error is not None
     assert last.error.type == error

@@ -25,8 +25,8 @@ async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_kill
 ) -> None:
     config = tmp_path / "tailrace.toml"
     config.write_text(f"[platforms.{SHOP}]\nmax_crashes = 50\n")  # a job that is unlucky often is still no deadly job
-    await deployment.gateway()
-    workers = await deployment.consumers(3, SHOP, TAILRACE_CONFIG=str(config))
+    starting = deployment.consumers(3, SHOP, TAILRACE_CONFIG=str(config))
+    _, workers = await asyncio.gather(deployment.gateway(), starting)
     ids = [await deployment.submit(SHOP, steps=3, seconds=0.05) for _ in range(jobs)]
     killed = {}
     for number in range(1, kills + 1):

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from consumers import Attempt, Delay, GiveUp, Handlers, RateLimited
+from consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
 from consumers.testing import run_handler
 from ops.bootstrap import CHECKOUT
 from streams.policies import Policy
 from streams.states import Status
 from tests.consumers.offloaded import Order
 from tests.consumers.offloaded import handles as offloaded
+from tests.support.eventually import eventually
 
 handles = Handlers()
 EXACT = Policy(jitter=0)
@@ -159,6 +160,25 @@ async def test_nothing_is_left_behind() -> None:
             thread.join(5)
             assert not thread.is_alive()
     assert asyncio.all_tasks() == before
+
+
+async def test_a_thread_that_comes_back_too_late_is_let_go() -> None:
+    handlers, go_on, names = Handlers(), threading.Event(), list[str]()
+
+    @handlers("stays", run_in="thread")
+    def stays(attempt: SyncAttempt[dict[str, Any]]) -> None:
+        names.append(threading.current_thread().name)
+        go_on.wait(20)
+
+    outcome = await run_handler(handlers, "stays", policy=Policy(attempts=1, timeout_seconds=0.1))
+    assert outcome.status is Status.FAILED
+    (thread,) = [each for each in threading.enumerate() if each.name in names]
+    go_on.set()
+
+    async def gone() -> bool:
+        return not thread.is_alive()
+
+    await eventually("it is gone", gone)
 
 
 def test_the_example_of_the_readme_runs() -> None:

@@ -11,32 +11,46 @@ from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
 
+LOCKED = {"TAILRACE_API_KEYS": keyrings.SETTING, "TAILRACE_CORS_ORIGINS": "https://app.example.org"}
+
 
 @pytest.fixture(scope="session")
-def gateways(valkey: OwnStore) -> Iterator[tuple[str, str]]:
-    """The addresses of two gateway processes."""
-    with GatewayProcess(valkey.url) as one, GatewayProcess(valkey.url) as other:
-        yield one.url, other.url
+def one_gateway(valkey: OwnStore) -> Iterator[str]:
+    with GatewayProcess(valkey.url) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="session")
+def gateways(valkey: OwnStore, one_gateway: str) -> Iterator[tuple[str, str]]:
+    """The addresses of two gateway processes. Most tests need only one: the other is started for who asks for both."""
+    with GatewayProcess(valkey.url) as other:
+        yield one_gateway, other.url
 
 
 @pytest.fixture
-def gateway(gateways: tuple[str, str], valkey_url: str) -> str:
+def gateway(one_gateway: str, valkey_url: str) -> str:
     """One of them, on an empty store."""
-    return gateways[0]
+    return one_gateway
 
 
 @pytest.fixture(scope="session")
-def locked_gateways(valkey: OwnStore) -> Iterator[tuple[str, str]]:
-    """The addresses of two gateway processes that ask for keys."""
-    variables = {"TAILRACE_API_KEYS": keyrings.SETTING, "TAILRACE_CORS_ORIGINS": "https://app.example.org"}
-    with GatewayProcess(valkey.url, variables) as one, GatewayProcess(valkey.url, variables) as other:
-        yield one.url, other.url
+def one_locked_gateway(valkey: OwnStore) -> Iterator[str]:
+    """The address of a gateway process that asks for keys."""
+    with GatewayProcess(valkey.url, LOCKED) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="session")
+def locked_gateways(valkey: OwnStore, one_locked_gateway: str) -> Iterator[tuple[str, str]]:
+    """The addresses of two of them."""
+    with GatewayProcess(valkey.url, LOCKED) as other:
+        yield one_locked_gateway, other.url
 
 
 @pytest.fixture
-async def locked(locked_gateways: tuple[str, str], valkey_url: str) -> AsyncIterator[httpx2.AsyncClient]:
+async def locked(one_locked_gateway: str, valkey_url: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of one of them, without a key, on an empty store."""
-    async with httpx2.AsyncClient(base_url=locked_gateways[0], timeout=20, verify=False) as client:
+    async with httpx2.AsyncClient(base_url=one_locked_gateway, timeout=20, verify=False) as client:
         yield client
 
 
@@ -61,3 +75,12 @@ def desk(store: Store) -> Desk:
 @pytest.fixture
 def desk_on(store: Store) -> Callable[[str], Desk]:
     return lambda platform: Desk(store, platform)
+
+
+@pytest.fixture
+def untroubled(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever the gateways inside this process say, nothing of it is a traceback."""
+    yield
+    said = capfd.readouterr()
+    assert "Traceback" not in said.out + said.err, said
+    assert [record for record in caplog.get_records("call") if record.exc_info] == []

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import httpx2
+from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from gateway.app import create_app
@@ -19,8 +20,7 @@ from gateway.server import Server, bind, url_of
 from gateway.settings import GatewaySettings
 from ops.store import free_port
 from streams import lifeline
-from streams.policies import Platforms
-from streams.settings import StreamsSettings
+from streams.settings import Environment
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -36,7 +36,8 @@ sys.exit(run(replace(settings, ping_seconds=seconds, caps=replace(settings.caps,
 
 def environment(store_url: str | None, **more: str) -> dict[str, str]:
     """The variables of a gateway, with nothing of the machine that runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("REDIS_", "TAILRACE_"))}
+    strange = ("REDIS_", "TAILRACE_", "PYTHONDONTWRITEBYTECODE")  # without the last one a start is a fifth shorter
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
     given = {"REDIS_URL": store_url} if store_url else {}
     return {**kept, "HOST": "127.0.0.1", "LOG_FORMAT": "text", **given, **more}
 
@@ -106,10 +107,12 @@ class GatewayThread(NamedTuple):
 
 
 @contextmanager
-def gateway_thread(store_url: str, *, ping_seconds: float = 15.0, **more: Any) -> Iterator[GatewayThread]:
-    """A gateway inside this process, with more settings by their names."""
-    streams = StreamsSettings(url=store_url, platforms=Platforms())
-    settings = GatewaySettings(streams=streams, port=0, ping_seconds=ping_seconds, **more)
+def gateway_thread(
+    store_url: str, variables: Mapping[str, str] | None = None, *, ping_seconds: float = 15.0, **more: Any
+) -> Iterator[GatewayThread]:
+    """A gateway inside this process, told by variables as the program is, and by more settings by their names."""
+    read = GatewaySettings.read(Environment({"REDIS_URL": store_url, **(variables or {})}), port=0)
+    settings = replace(read, ping_seconds=ping_seconds, **more)
     listener = bind(settings.host, settings.port)
     url = url_of(listener)
     app = create_app(settings)

@@ -193,8 +193,7 @@ async def test_a_bad_body_changes_nothing(
 
 
 async def test_a_real_handler_stops_when_it_is_cancelled(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    gateway = await deployment.gateway()
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
     job = await deployment.submit("research", steps=600, seconds=0.1)
     await deployment.reached(job, 1)
     answer = await deployment.http.post(f"{gateway.url}/api/jobs/{job}/cancel", json={"by": "ann", "reason": "enough"})

@@ -126,9 +126,9 @@ async def test_a_job_that_is_removed_meanwhile_is_said_so(gateway: str, desk: De
 
 
 async def test_a_key_is_shown_and_its_limits_are_told(
-    locked_gateways: tuple[str, str], desk: Desk, desk_on: Callable[[str], Desk]
+    one_locked_gateway: str, desk: Desk, desk_on: Callable[[str], Desk]
 ) -> None:
-    url = locked_gateways[0]
+    url = one_locked_gateway
     for each in (desk, desk_on("ably")):
         await each.complete(await each.start("guarded"))
     assert len(await gather([], "research.guarded", url, key=keyrings.WHOLE)) == 3
@@ -229,15 +229,13 @@ async def test_many_clients_leave_nothing_behind(valkey_url: str, desk: Desk) ->
 
 
 async def test_a_worker_and_a_gateway_are_killed_in_the_middle(deployment: Deployment) -> None:
-    gateway = await deployment.gateway()
-    first = await deployment.consumer("research")
+    gateway, first = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
     job = await deployment.submit("research", steps=5, seconds=0.4, result={"sum": 42})
     async with following(job, gateway.url) as (events, all_of_it):
         await count(events, 4)
         first.kill_group()
         gateway.kill_group()
-        await deployment.consumer("research")
-        await deployment.gateway(again=gateway)
+        await asyncio.gather(deployment.consumer("research"), deployment.gateway(again=gateway))
         await all_of_it()
     assert [event["attempt"] for event in events if event["status"] == "started"] == [1, 2]
     assert events[-1]["result"] == {"sum": 42}

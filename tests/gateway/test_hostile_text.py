@@ -84,8 +84,7 @@ async def test_each_text_is_one_event_on_stream_history_and_the_stream_of_many_j
 
 async def test_a_text_that_a_client_brings_is_reported_as_it_is(deployment: Deployment) -> None:
     """The whole way: asked for over HTTP, reported by a real consumer, read again over HTTP."""
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
     jobs = {}
     for name, text in TEXTS.items():
         args = {"steps": 1, "seconds": 0, "text": text}

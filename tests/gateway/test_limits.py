@@ -26,10 +26,10 @@ SMALL = {
 
 
 @pytest.fixture
-def small(valkey_url: str) -> Iterator[str]:
+def small(valkey_url: str, untroubled: None) -> Iterator[str]:
     """A gateway that allows hardly anything."""
-    with GatewayProcess(valkey_url, SMALL) as process:
-        yield process.url
+    with gateway_thread(valkey_url, SMALL) as gateway:
+        yield gateway.url
 
 
 @asynccontextmanager
@@ -117,15 +117,16 @@ async def never() -> AsyncIterator[bytes]:
     await asyncio.Event().wait()
 
 
+@pytest.mark.usefixtures("untroubled")
 async def test_one_connection_too_many_is_told_so(valkey_url: str) -> None:
-    with GatewayProcess(valkey_url, {"TAILRACE_MAX_CONNECTIONS": "5"}) as process:
-        sockets = [await open_socket(process.url) for _ in range(5)]
-        async with client(process.url) as http:
+    with gateway_thread(valkey_url, {"TAILRACE_MAX_CONNECTIONS": "5"}) as gateway:
+        sockets = [await open_socket(gateway.url) for _ in range(5)]
+        async with client(gateway.url) as http:
             answer = await http.get("/api/platforms")
             assert too_many(answer) == "TOO_MANY_CONNECTIONS"
             assert answer.headers["connection"] == "close"
             assert (await http.get("/healthz")).status_code == 200, "who looks whether we live learns that we do"
-            more = [await open_socket(process.url) for _ in range(10)]
+            more = [await open_socket(gateway.url) for _ in range(10)]
             assert await ended(more[-1], 5), "far too many are not even told"
             for each in sockets + more:
                 each[1].close()
@@ -200,8 +201,8 @@ async def silent(socket: Socket) -> float:
 
 async def test_who_is_let_go_is_told_why(valkey_url: str) -> None:
     with gateway_thread(valkey_url, caps=Caps(send_seconds=1.0)) as gateway:
-        for name in ("half a head", "half a body"):
-            reader, writer = await open_socket(gateway.url, SLOW[name])
+        slow = [await open_socket(gateway.url, SLOW[name]) for name in ("half a head", "half a body")]
+        for reader, writer in slow:
             answer = await asyncio.wait_for(reader.read(), 20)
             assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
             assert b'"TOO_SLOW"' in answer

@@ -9,7 +9,7 @@ from gateway.origins import is_local_name, read_origins
 from gateway.settings import GatewaySettings
 from streams.errors import BadConfiguration
 from streams.settings import Environment
-from tests.gateway.gateways import GatewayProcess
+from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import WHOLE, shown
 from tests.gateway.raw import RawClient
 from tests.support.builders import Desk
@@ -86,9 +86,10 @@ async def test_a_browser_may_ask_before_it_sends_a_key(locked: httpx2.AsyncClien
     assert "access-control-allow-origin" not in answer.headers
 
 
+@pytest.mark.usefixtures("untroubled")
 async def test_the_host_of_an_allowed_origin_is_one_of_our_names(valkey_url: str) -> None:
-    with GatewayProcess(valkey_url, {"TAILRACE_CORS_ORIGINS": FRIEND}) as process:
-        async with httpx2.AsyncClient(base_url=process.url, verify=False) as http:
+    with gateway_thread(valkey_url, {"TAILRACE_CORS_ORIGINS": FRIEND}) as gateway:
+        async with httpx2.AsyncClient(base_url=gateway.url, verify=False) as http:
             assert (await http.get("/healthz", headers={"Host": "app.example.org"})).status_code == 200
             assert (await http.get("/healthz", headers={"Host": "evil.example"})).status_code == 421
 

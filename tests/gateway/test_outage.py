@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -17,19 +16,30 @@ from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_bodies import problem_of
 from tests.gateway.test_streams import told
 from tests.support.builders import Desk
+from tests.support.server import empty
 
 
-@pytest.fixture
-def frail(tmp_path: Path) -> Iterator[OwnStore]:
-    """A server of this test's own, to be killed; on a port, because a socket file would stay behind."""
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnStore]:
+    """A server to be killed; on a port, because a socket file would stay behind."""
+    with OwnStore(tmp_path_factory.mktemp("outage") / "frail", port=free_port(0)) as server:
         yield server
 
 
-@pytest.fixture
-def process(frail: OwnStore) -> Iterator[GatewayProcess]:
-    with GatewayProcess(frail.url) as process:
+@pytest.fixture(scope="module")
+def process(server: OwnStore) -> Iterator[GatewayProcess]:
+    """One gateway that goes through all of it."""
+    with GatewayProcess(server.url) as process:
         yield process
+
+
+@pytest.fixture
+def frail(server: OwnStore) -> OwnStore:
+    """The server, whatever the test before did to it: it runs and is empty."""
+    if not server.is_alive():
+        server.start()
+    empty(server)
+    return server
 
 
 @pytest.fixture

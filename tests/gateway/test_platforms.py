@@ -1,5 +1,6 @@
 """Platforms over HTTP: counts that are true, pages that miss nothing, dead letters, pause and resume."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -392,8 +393,7 @@ async def test_a_wrong_pause_changes_nothing(http: httpx2.AsyncClient, store: St
 
 
 async def test_a_platform_names_the_consumers_that_live(deployment: Deployment) -> None:
-    gateway = await deployment.gateway()
-    consumer = await deployment.consumer("research", "kurly")
+    gateway, consumer = await asyncio.gather(deployment.gateway(), deployment.consumer("research", "kurly"))
     for platform, alive in (("research", [consumer.owner]), ("kurly", [consumer.owner]), ("ably", [])):
         answer = await deployment.http.get(f"{gateway.url}/api/platforms/{platform}")
         assert answer.json()["data"]["consumers"] == alive

@@ -1,7 +1,6 @@
 """A canary: a secret that was shown in every way there is turns up nowhere."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from ops.store import OwnStore, free_port
 from streams.connection import Store
 from streams.keys import session_key, ticket_key
-from tests.gateway.gateways import GatewayProcess
+from tests.gateway.gateways import GatewayProcess, environment
 from tests.gateway.keyrings import shown
 from tests.gateway.raw import RawClient
 from tests.support.builders import Desk
@@ -126,16 +125,21 @@ async def test_without_a_store_nobody_is_turned_away_for_ever(frail: OwnStore, h
 
 
 async def test_a_wrong_setting_does_not_tell_the_key(valkey_url: str) -> None:
-    for wrong in (f"{CANARY}:fly", f"{CANARY}:read:nowhere", f"{CANARY}:read:ably:more", "canary-SECRET", f"{CANARY}é"):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gateway", "--port", "0",
-            env={**os.environ, "REDIS_URL": valkey_url, "TAILRACE_API_KEYS": f"{OTHER},{wrong}"},
-            stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        _, said = await process.communicate()
-        assert process.returncode == 78, said
-        assert b"TAILRACE_API_KEYS: entry 2" in said
-        assert b"canary" not in said
+    async with asyncio.TaskGroup() as tasks:
+        for wrong in ("fly", "read:nowhere", "read:ably:more"):
+            tasks.create_task(refused(valkey_url, f"{CANARY}:{wrong}"))
+        for wrong in ("canary-SECRET", f"{CANARY}é"):
+            tasks.create_task(refused(valkey_url, wrong))
+
+
+async def refused(store_url: str, wrong: str) -> None:
+    variables = environment(store_url, TAILRACE_API_KEYS=f"{OTHER},{wrong}")
+    command = (sys.executable, "-m", "gateway", "--port", "0")
+    process = await asyncio.create_subprocess_exec(*command, env=variables, stderr=asyncio.subprocess.PIPE)
+    _, said = await process.communicate()
+    assert process.returncode == 78, said
+    assert b"TAILRACE_API_KEYS: entry 2" in said
+    assert b"canary" not in said
 
 
 async def test_rubbish_fills_no_log(process: GatewayProcess) -> None:

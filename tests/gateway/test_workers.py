@@ -1,5 +1,6 @@
 """Workers over HTTP: who lives is what this gateway has seen itself, and a restart is asked for, not forced."""
 
+import asyncio
 import socket
 from datetime import datetime
 from typing import Any
@@ -31,8 +32,7 @@ async def test_nobody_serves_an_empty_store(http: httpx2.AsyncClient, store: Sto
 
 
 async def test_every_consumer_is_named_with_its_platforms_beat_and_jobs(deployment: Deployment) -> None:
-    gateway = await deployment.gateway()
-    consumer = await deployment.consumer("research", "kurly")
+    gateway, consumer = await asyncio.gather(deployment.gateway(), deployment.consumer("research", "kurly"))
     job = await deployment.submit("kurly", steps=100, seconds=1)
     await deployment.started(job)
     worker = (await workers(deployment.http, gateway.url))[consumer.owner]
@@ -86,9 +86,9 @@ async def test_an_owner_that_holds_a_job_and_never_beat_is_named(store: Store) -
 
 
 async def test_a_restart_drains_the_consumers_of_a_platform(deployment: Deployment) -> None:
-    gateway = await deployment.gateway()
-    consumer = await deployment.consumer("research")
-    other = await deployment.consumer("kurly")
+    gateway, consumer, other = await asyncio.gather(
+        deployment.gateway(), deployment.consumer("research"), deployment.consumer("kurly")
+    )
     job = await deployment.submit("research", steps=2, seconds=0.3)
     await deployment.started(job)
     answer = await deployment.http.post(f"{gateway.url}/api/v2/workers/research/restart")

@@ -8,10 +8,10 @@ import pytest
 
 from streams.messages import Event
 from streams.states import State, Status
-from tests.life.asking import STEERED, ask, at, cancel, happened
+from tests.life.asking import ask, at, cancel, happened
 from tests.support.builders import tell
 from tests.support.checker import unclean
-from tests.support.deployment import Deployment
+from tests.support.deployment import PACE, Deployment
 from tests.support.processes import Pace
 
 RACES = 200
@@ -23,35 +23,34 @@ def told(history: list[Event]) -> list[str]:
     return [tell(event) for event in history]
 
 
-async def test_a_job_that_nobody_runs_is_cancelled_at_once(deployment: Deployment) -> None:
-    waiting = await ask(deployment, "kurly")
-    delayed = await ask(deployment, "kurly", delay_seconds=60)
-    await deployment.consumer("research")
-    resting = await ask(deployment, "research", args={"fail_times": 2}, backoff_seconds=60)
-    await happened(deployment, resting, Status.RETRYING)
-    assert [await cancel(deployment, job) for job in (waiting, delayed, resting)] == ["ok", "ok", "ok"]
-    assert told(await deployment.history(waiting)) == ["queued", "cancelled"]
-    assert told(await deployment.history(delayed)) == ["queued", "delayed", "cancelled"]
-    assert told(await deployment.history(resting)) == ["queued", "started 1", "retrying 1", "cancelled 1"]
+async def test_a_job_that_nobody_runs_is_cancelled_at_once(standing: Deployment) -> None:
+    waiting = await ask(standing, "default")  # which nobody serves
+    delayed = await ask(standing, "default", delay_seconds=60)
+    resting = await ask(standing, "research", args={"fail_times": 2}, backoff_seconds=60)
+    await happened(standing, resting, Status.RETRYING)
+    assert [await cancel(standing, job) for job in (waiting, delayed, resting)] == ["ok", "ok", "ok"]
+    assert told(await standing.history(waiting)) == ["queued", "cancelled"]
+    assert told(await standing.history(delayed)) == ["queued", "delayed", "cancelled"]
+    assert told(await standing.history(resting)) == ["queued", "started 1", "retrying 1", "cancelled 1"]
     for job in (waiting, delayed, resting):
-        last = (await deployment.history(job))[-1]
+        last = (await standing.history(job))[-1]
         assert (last.by, last.reason) == ("ops", "not needed")
 
 
-async def test_a_running_job_stops_with_the_next_beat(deployment: Deployment) -> None:
-    consumer = await deployment.consumer("kurly")
-    job = await ask(deployment, "kurly", args={"seconds": 60})
-    behind = await ask(deployment, "kurly")
-    await deployment.started(job)
-    assert await cancel(deployment, job) == "cancelling"
-    history = await deployment.ended(job)
+async def test_a_running_job_stops_with_the_next_beat(standing: Deployment) -> None:
+    (consumer,) = await standing.beats("kurly")
+    job = await ask(standing, "kurly", args={"seconds": 60})
+    behind = await ask(standing, "kurly")
+    await standing.started(job)
+    assert await cancel(standing, job) == "cancelling"
+    history = await standing.ended(job)
     assert told(history) == ["queued", "started 1", "cancelling 1", "cancelled 1"]
     asked, ended = history[2:]
     assert (asked.by, asked.reason) == (ended.by, ended.reason) == ("ops", "not needed")
-    assert ended.workerId == consumer.owner
-    assert at(ended.time) - at(asked.time) < consumer.pace.beat + 1.0
-    await deployment.ended(behind)
-    assert await cancel(deployment, job) == "again"
+    assert ended.workerId == consumer
+    assert at(ended.time) - at(asked.time) < PACE.beat + 1.0
+    await standing.ended(behind)
+    assert await cancel(standing, job) == "again"
 
 
 async def test_a_job_that_reports_hears_of_it_at_once(deployment: Deployment) -> None:
@@ -64,14 +63,13 @@ async def test_a_job_that_reports_hears_of_it_at_once(deployment: Deployment) ->
     assert [event.status for event in history[-2:]] == [Status.CANCELLING, Status.CANCELLED]
 
 
-async def test_a_handler_that_ends_as_if_nothing_had_happened_changes_nothing(deployment: Deployment) -> None:
-    await deployment.consumer("research", TAILRACE_HANDLERS=STEERED, TAILRACE_OBEY_SECONDS="0.5")
-    jobs = [await ask(deployment, "research", kind) for kind in ("carries-on", "never-stops")]
+async def test_a_handler_that_ends_as_if_nothing_had_happened_changes_nothing(standing: Deployment) -> None:
+    jobs = [await ask(standing, "research", kind) for kind in ("carries-on", "never-stops")]
     for job in jobs:
-        await deployment.reached(job, 1)
-        assert await cancel(deployment, job) == "cancelling"
+        await standing.reached(job, 1)
+        assert await cancel(standing, job) == "cancelling"
     for job in jobs:
-        history = await deployment.ended(job)
+        history = await standing.ended(job)
         assert told(history) == ["queued", "started 1", "progress 1 step 1", "cancelling 1", "cancelled 1"]
         assert history[-1].result is None
 
@@ -120,15 +118,21 @@ async def test_a_cancel_that_races_with_the_end_agrees_with_the_history(deployme
         await asyncio.sleep(dice.uniform(0, RACES // 2 * WORK_SECONDS / 20))
         return await cancel(deployment, job)
 
-    answers = await asyncio.gather(*map(race, jobs))
-    more = [await ask(deployment, "research", args={"seconds": WORK_SECONDS}) for _ in range(RACES // 2)]
-    for job in more:  # at the moment when it is about to end
+    async def race_at_the_end(_: int) -> tuple[str, str]:
+        """A job of its own, cancelled at the moment when it is about to end."""
+        job = await ask(deployment, "research", args={"seconds": WORK_SECONDS})
         asked = asyncio.get_running_loop().time()
         while (await deployment.record(job)).state is State.WAITING:
             assert asyncio.get_running_loop().time() < asked + 20
         await asyncio.sleep(dice.uniform(0, 2 * WORK_SECONDS))
-        answers.append(await cancel(deployment, job))
-    histories = await deployment.all_ended([*jobs, *more])
+        return job, await cancel(deployment, job)
+
+    answers = await asyncio.gather(*map(race, jobs))
+    for _ in range(RACES // 2 // 10):  # ten at a time: each of them runs at once
+        for job, answer in await asyncio.gather(*map(race_at_the_end, range(10))):
+            jobs.append(job)
+            answers.append(answer)
+    histories = await deployment.all_ended(jobs)
     assert unclean(histories) == []
     for (job, history), answer in zip(histories.items(), answers, strict=True):
         assert history[-1].status is ENDS[answer], f"{job}: {answer}, but {told(history)}"
@@ -136,20 +140,19 @@ async def test_a_cancel_that_races_with_the_end_agrees_with_the_history(deployme
     assert len(set(answers)) > 1, "there was no race"
 
 
-async def test_over_http_the_answer_agrees_with_the_history_too(deployment: Deployment, dice: Random) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
+async def test_over_http_the_answer_agrees_with_the_history_too(standing: Deployment, dice: Random) -> None:
+    gateway = await standing.gateway()
     body = {"platform": "research", "kind": "drill", "args": {"steps": 1, "seconds": WORK_SECONDS}}
 
     async def race() -> tuple[str, int, str]:
-        reply = await deployment.http.post(f"{gateway.url}/api/jobs", json=body)
+        reply = await standing.http.post(f"{gateway.url}/api/jobs", json=body)
         job: str = reply.json()["jobId"]
         await asyncio.sleep(dice.uniform(0, 4 * WORK_SECONDS))
-        answer = await deployment.http.post(f"{gateway.url}/api/jobs/{job}/cancel", json={"by": "ops"})
+        answer = await standing.http.post(f"{gateway.url}/api/jobs/{job}/cancel", json={"by": "ops"})
         return job, answer.status_code, answer.json().get("status")
 
     for job, code, said in [await race() for _ in range(RACES_OVER_HTTP)]:
-        history = await deployment.ended(job)
+        history = await standing.ended(job)
         end = history[-1].status
         assert unclean({job: history}) == []
         if code == 409:
@@ -157,5 +160,5 @@ async def test_over_http_the_answer_agrees_with_the_history_too(deployment: Depl
         else:
             assert (code, said) in {(200, "cancelled"), (202, "cancelling")}
             assert (end, history[-1].by) == (Status.CANCELLED, "ops")
-        shown = await deployment.http.get(f"{gateway.url}/api/jobs/{job}")
+        shown = await standing.http.get(f"{gateway.url}/api/jobs/{job}")
         assert msgspec.json.decode(shown.content)["data"]["status"] == end

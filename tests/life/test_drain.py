@@ -37,8 +37,9 @@ async def roll(deployment: Deployment, count: int, rounds: int) -> int:
         while rolling:
             number += 1
             await ask(deployment, PLATFORMS[number % 2], args={"steps": 3, "seconds": 0.02}, keep_seconds=3600)
-            waiting = [job for job in deployment.accepted[-200:] if not (await deployment.record(job)).state.ended]
-            await asyncio.sleep(0.5 if len(waiting) > JOBS_AT_A_TIME else 0.01)
+            lines = (PlatformKeys(platform).jobs("normal") for platform in PLATFORMS)
+            unended = sum([await deployment.store.command("XLEN", line) for line in lines])
+            await asyncio.sleep(0.5 if unended > JOBS_AT_A_TIME else 0.01)
 
     loading = asyncio.get_running_loop().create_task(load())
     for number in range(rounds):

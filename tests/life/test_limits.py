@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,15 +14,16 @@ from streams.options import Options
 from streams.states import TERMINAL, Status
 from streams.transitions import Transitions
 from tests.life.asking import STEERED, ask, at
-from tests.life.test_order import KEYS, PLATFORM, completed, nothing_left, rules
+from tests.life.conftest import lasting
+from tests.life.test_order import PLATFORM, completed, nothing_left, rules
 from tests.support.deployment import Deployment
 from tests.support.processes import Pace
 
 CALM = Pace(deadline=60.0, beat=15.0, reap=15.0)  # its heart is hardly heard: what is called is called by its reader
 
 
-async def histories(deployment: Deployment, ended: Sequence[str]) -> list[list[Event]]:
-    return [await deployment.history(f"{PLATFORM}.{key}") for key in ended]
+async def histories(deployment: Deployment, ended: Sequence[str], platform: str = PLATFORM) -> list[list[Event]]:
+    return [await deployment.history(f"{platform}.{key}") for key in ended]
 
 
 def most_at_a_time(told: Sequence[Sequence[Event]]) -> int:
@@ -48,11 +49,13 @@ def most_in_a_window(told: Sequence[Sequence[Event]], seconds: float) -> int:
     return max(sum(first <= start < first + length for start in starts) for first in starts)
 
 
-async def bulk(deployment: Deployment, count: int, *, seconds: float = 0.0, **options: str) -> None:
+async def bulk(
+    deployment: Deployment, count: int, platform: str = PLATFORM, *, seconds: float = 0.0, **options: str
+) -> None:
     await deployment.producer.submit_many(
         [
             Submission(
-                PLATFORM,
+                platform,
                 "drill",
                 {"steps": 1 if seconds else 0, "seconds": seconds},
                 f"{number}",
@@ -82,24 +85,45 @@ async def test_no_more_than_the_rate_start_in_any_window(
     await nothing_left(deployment)
 
 
-async def test_each_limit_key_has_its_own_rate(deployment: Deployment, tmp_path: Path) -> None:
-    config = rules(tmp_path, key_rate=5, key_rate_seconds=0.5)
-    await deployment.consumers(2, PLATFORM, TAILRACE_CONFIG=config)
-    await bulk(deployment, 45, limit_key="shop")
-    ended = await completed(deployment, 45)
+PAIR = """
+[platforms.research]
+key_rate = 5
+key_rate_seconds = 0.5
+
+[platforms.plan-generation]
+overall = 3
+per_process = 2
+"""
+
+
+@pytest.fixture(scope="module")
+async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
+    """Two workers of three platforms, each with limits of its own."""
+    folder = tmp_path_factory.mktemp("pair")
+    config = folder / "tailrace.toml"
+    config.write_text(PAIR)
+    async with lasting(folder) as deployment:
+        served = ("research", "plan-generation", "kurly")
+        await deployment.consumers(2, *served, TAILRACE_HANDLERS=STEERED, TAILRACE_CONFIG=str(config))
+        yield deployment
+
+
+async def test_each_limit_key_has_its_own_rate(pair: Deployment) -> None:
+    await bulk(pair, 45, limit_key="shop")
+    ended = await completed(pair, 45)
     for remainder in range(3):
-        told = await histories(deployment, [key for key in ended if int(key) % 3 == remainder])
+        told = await histories(pair, [key for key in ended if int(key) % 3 == remainder])
         assert most_in_a_window(told, 0.5) == 5
-    await nothing_left(deployment)
+    await nothing_left(pair)
 
 
-async def test_overall_and_per_process_hold_together(deployment: Deployment, tmp_path: Path) -> None:
-    config = rules(tmp_path, overall=3, per_process=2)
-    workers = await deployment.consumers(2, PLATFORM, TAILRACE_CONFIG=config)
-    await bulk(deployment, 40, seconds=0.05)
-    told = await histories(deployment, await completed(deployment, 40))
+async def test_overall_and_per_process_hold_together(pair: Deployment) -> None:
+    keys = PlatformKeys("plan-generation")
+    await bulk(pair, 40, keys.platform, seconds=0.05)
+    told = await histories(pair, await completed(pair, 40, keys), keys.platform)
     assert most_at_a_time(told) == 3
-    own = [[[e for e in history if e.workerId == worker.owner] for history in told] for worker in workers]
+    workers = await pair.beats(keys.platform)
+    own = [[[e for e in history if e.workerId == worker] for history in told] for worker in workers]
     assert sorted(map(most_at_a_time, own)) in ([1, 2], [2, 2])
 
 
@@ -137,45 +161,52 @@ async def calls(deployment: Deployment) -> int:
     return int(line.partition("calls=")[2].partition(",")[0])
 
 
-async def test_an_idle_consumer_wakes_when_the_window_opens_and_does_not_ask_before(
-    deployment: Deployment, tmp_path: Path
-) -> None:
-    config = rules(tmp_path, rate=1, rate_seconds=2.5)
-    await deployment.consumer(PLATFORM, pace=CALM, TAILRACE_CONFIG=config)
-    first, second = [await ask(deployment, PLATFORM) for _ in range(2)]
-    start = await deployment.ended(first)
-    before = await calls(deployment)
-    await asyncio.sleep(1.5)  # the window is closed: whoever asks now polls
-    assert await calls(deployment) - before <= 2
-    opened = at((await deployment.started(second)).time) - at(start[1].time)
-    assert 2.5 <= opened < 3.5
+@pytest.fixture(scope="module")
+async def calm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
+    """A worker of two platforms that is hardly heard; one of them starts a job every 2.5 seconds."""
+    folder = tmp_path_factory.mktemp("calm")
+    async with lasting(folder) as deployment:
+        config = rules(folder, rate=1, rate_seconds=2.5)
+        await deployment.consumer("kurly", PLATFORM, pace=CALM, TAILRACE_CONFIG=config)
+        yield deployment
 
 
-async def test_a_paused_platform_is_not_asked_and_goes_on_at_once_when_it_is_resumed(deployment: Deployment) -> None:
-    transitions = Transitions(deployment.store)
-    await deployment.consumer(PLATFORM, pace=CALM)
-    await transitions.pause(KEYS, "the test")
-    job = await ask(deployment, PLATFORM)
+async def test_a_paused_platform_is_not_asked_and_goes_on_at_once_when_it_is_resumed(calm: Deployment) -> None:
+    transitions = Transitions(calm.store)
+    keys = PlatformKeys("kurly")
+    await transitions.pause(keys, "the test")
+    job = await ask(calm, "kurly")
     await asyncio.sleep(0.2)  # let the consumer hear of it
-    before = await calls(deployment)
+    before = await calls(calm)
     await asyncio.sleep(1.0)
-    assert await calls(deployment) - before <= 1
-    assert (await deployment.record(job)).attempt == 0
-    await transitions.resume(KEYS)
+    assert await calls(calm) - before <= 1
+    assert (await calm.record(job)).attempt == 0
+    await transitions.resume(keys)
     resumed = time.time()
-    history = await deployment.ended(job)
+    history = await calm.ended(job)
     assert at(history[1].time) - resumed < 1.0
 
 
-async def test_a_handler_that_is_told_to_slow_down_holds_the_whole_platform(deployment: Deployment) -> None:
+async def test_an_idle_consumer_wakes_when_the_window_opens_and_does_not_ask_before(
+    calm: Deployment,
+) -> None:
+    first, second = [await ask(calm, PLATFORM) for _ in range(2)]
+    start = await calm.ended(first)
+    before = await calls(calm)
+    await asyncio.sleep(1.5)  # the window is closed: whoever asks now polls
+    assert await calls(calm) - before <= 2
+    opened = at((await calm.started(second)).time) - at(start[1].time)
+    assert 2.5 <= opened < 3.5
+
+
+async def test_a_handler_that_is_told_to_slow_down_holds_the_whole_platform(pair: Deployment) -> None:
     shop = PlatformKeys("kurly")
-    await deployment.consumers(2, "kurly", TAILRACE_HANDLERS=STEERED)
-    limited = await ask(deployment, "kurly", "left-alone", args={"seconds": 1.5})
-    others = [await ask(deployment, "kurly") for _ in range(3)]
-    told = await deployment.all_ended([limited, *others])
+    limited = await ask(pair, "kurly", "left-alone", args={"seconds": 1.5})
+    others = [await ask(pair, "kurly") for _ in range(3)]
+    told = await pair.all_ended([limited, *others])
     delayed = next(event for event in told[limited] if event.status is Status.DELAYED)
     assert delayed.reason == "rate"
     starts = [at(e.time) for history in told.values() for e in history if e.status is Status.STARTED]
     assert sum(start < at(delayed.until) for start in starts) == 1, "only the one that was told so"
-    ended = await completed(deployment, 4, shop)
+    ended = await completed(pair, 4, shop)
     assert f"kurly.{ended[0]}" == limited, "it is due, and first"

@@ -111,20 +111,19 @@ def overlapping(histories: list[list[Event]], labels: int) -> list[str]:
     return found
 
 
-async def test_a_flood_of_urgent_jobs_leaves_every_tenth_start_to_the_others(deployment: Deployment) -> None:
+async def test_a_flood_of_urgent_jobs_leaves_every_tenth_start_to_the_others(standing: Deployment) -> None:
     shop = PlatformKeys("kurly")
-    transitions = Transitions(deployment.store)
+    transitions = Transitions(standing.store)
     await transitions.pause(shop, "the test")  # so that all stand in line before the first one starts
-    await deployment.consumer("kurly")
     bands = ["urgent"] * 54 + ["high"] * 2 + ["normal"] * 2 + ["low"] * 2
-    await deployment.producer.submit_many(
+    await standing.producer.submit_many(
         [
             Submission("kurly", "drill", {"steps": 0}, f"{band}-{number:02}", Options(priority=band))
             for number, band in enumerate(bands)
         ]
     )
     await transitions.resume(shop)
-    ended = await completed(deployment, len(bands), shop)
+    ended = await completed(standing, len(bands), shop)
     nine = ["urgent"] * 9
     assert [key.split("-")[0] for key in ended] == [*nine, "normal", *nine, "low", *nine, "high"] * 2
 
@@ -142,27 +141,25 @@ async def test_without_a_share_low_jobs_wait_for_all_urgent_ones(deployment: Dep
     assert bands == ["urgent"] * 15 + ["low"] * 15
 
 
-async def test_a_first_job_passes_a_long_line(deployment: Deployment) -> None:
-    shop = PlatformKeys("kurly")
-    running = await ask(deployment, "kurly", args={"seconds": 0.5})
-    await deployment.consumer("kurly")
-    await deployment.started(running)
-    waiting = [await ask(deployment, "kurly", priority="urgent") for _ in range(20)]
-    first = await ask(deployment, "kurly", first=True, priority="low")
-    ended = await completed(deployment, 22, shop)
-    assert [f"kurly.{key}" for key in ended] == [running, first, *waiting]
+async def test_a_first_job_passes_a_long_line(standing: Deployment) -> None:
+    shop = PlatformKeys("ably")
+    running = await ask(standing, "ably", args={"seconds": 0.5})
+    await standing.started(running)
+    waiting = [await ask(standing, "ably", priority="urgent") for _ in range(20)]
+    first = await ask(standing, "ably", first=True, priority="low")
+    ended = await completed(standing, 22, shop)
+    assert [f"ably.{key}" for key in ended] == [running, first, *waiting]
 
 
-async def test_a_blocked_order_key_holds_up_no_other(deployment: Deployment) -> None:
+async def test_a_blocked_order_key_holds_up_no_other(standing: Deployment) -> None:
     """2,000 jobs of a key whose head runs stand before one that has nothing to do with them."""
-    await deployment.consumer(PLATFORM)
-    head = await ask(deployment, PLATFORM, args={"seconds": 2.5}, order_key="k")
-    await deployment.started(head)
+    head = await ask(standing, PLATFORM, args={"seconds": 2.5}, order_key="k")
+    await standing.started(head)
     behind = [Submission(PLATFORM, "drill", {"steps": 0}, f"b-{n:04}", Options(order_key="k")) for n in range(2000)]
-    await deployment.producer.submit_many(behind)
-    other = await ask(deployment, PLATFORM, order_key="other")
-    await deployment.ended(other)
-    assert (await deployment.record(head)).state == "running", "the other did not wait for it"
-    ended = await completed(deployment, 2002)
+    await standing.producer.submit_many(behind)
+    other = await ask(standing, PLATFORM, order_key="other")
+    await standing.ended(other)
+    assert (await standing.record(head)).state == "running", "the other did not wait for it"
+    ended = await completed(standing, 2002)
     assert [key for key in ended if key.startswith("b-")] == [f"b-{n:04}" for n in range(2000)]
-    await nothing_left(deployment)
+    await nothing_left(standing)

@@ -1,5 +1,6 @@
 """Retention by the heart's timer: ended jobs go by age and number, and then nothing of them is left."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,7 @@ async def test_the_timer_forgets_what_has_ended_although_nothing_else_happens(
     deployment: Deployment, tmp_path: Path
 ) -> None:
     config = rules(tmp_path, keep_completed_seconds=1.0, keep_failed_seconds=1.0)
-    gateway = await deployment.gateway()
-    await deployment.consumer(PLATFORM, TAILRACE_CONFIG=config)
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer(PLATFORM, TAILRACE_CONFIG=config))
     everything = {"order_key": "o", "limit_key": "l", "expires_at": "2099-01-01T00:00:00Z"}
     done = await ask(deployment, PLATFORM, dedupe=Dedupe("d"), **everything)
     failed = await ask(deployment, PLATFORM, args={"fail_times": 9}, attempts=1, **everything)

@@ -1,7 +1,6 @@
 """Retries: a job that fails is tried again, later and later, until its budget is spent; losses have their own."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -13,15 +12,14 @@ from tests.life.asking import NO_PAUSE, STEERED, ask, at, happened, pauses, when
 from tests.support.builders import tell
 from tests.support.checker import unclean
 from tests.support.deployment import Deployment
-from tests.support.processes import Pace
+from tests.support.processes import ConsumerProcess, Pace
 
 LATE = 1.0  # seconds: a start may be that late on a machine with much else to do
 
 
-async def test_a_job_that_fails_twice_is_done_by_its_third_attempt(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    job = await ask(deployment, "research", args={"fail_times": 2, "result": 42})
-    history = await deployment.ended(job)
+async def test_a_job_that_fails_twice_is_done_by_its_third_attempt(standing: Deployment) -> None:
+    job = await ask(standing, "research", args={"fail_times": 2, "result": 42})
+    history = await standing.ended(job)
     assert [tell(event) for event in history] == [
         *("queued", "started 1", "retrying 1", "started 2", "retrying 2"),
         *("started 3", "progress 3 step 1", "completed 3"),
@@ -35,7 +33,7 @@ async def test_a_job_that_fails_twice_is_done_by_its_third_attempt(deployment: D
         assert "fail as asked" in failed.error.message
         assert "drill.py" in (failed.error.traceback or "")
         assert at(started.time) >= at(failed.retryAt)
-    record = await deployment.record(job)
+    record = await standing.record(job)
     assert (record.failures, record.crashes, history[-1].result) == (2, 0, 42)
 
 
@@ -54,22 +52,21 @@ async def test_a_worker_that_dies_while_its_job_rests_changes_nothing(deployment
     assert (record.failures, record.crashes) == (2, 0)
 
 
-async def test_a_job_that_always_fails_ends_once_and_may_have_another_life(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    job = await ask(deployment, "research", args={"fail_times": 9}, **NO_PAUSE)
-    history = await deployment.ended(job)
+async def test_a_job_that_always_fails_ends_once_and_may_have_another_life(standing: Deployment) -> None:
+    job = await ask(standing, "material-processing", args={"fail_times": 9}, **NO_PAUSE)
+    history = await standing.ended(job)
     assert [event.status for event in history if event.status in (Status.RETRYING, Status.FAILED)] == [
         *(Status.RETRYING, Status.RETRYING, Status.FAILED),
     ]
     assert history[-1].error is not None
     assert history[-1].error.type == "RuntimeError"
-    keys, key = PlatformKeys("research"), split_id(job)[1]
-    dead = await deployment.store.command("ZRANGE", keys["ended_failed"], 0, -1)
+    keys, key = PlatformKeys("material-processing"), split_id(job)[1]
+    dead = await standing.store.command("ZRANGE", keys["ended_failed"], 0, -1)
     assert dead == [key.encode()]
 
-    assert await Transitions(deployment.store).reopen(keys, key, b',"by":"ops"') == "ok"
-    await deployment.started(job, 6)
-    again = await deployment.ended(job)
+    assert await Transitions(standing.store).reopen(keys, key, b',"by":"ops"') == "ok"
+    await standing.started(job, 6)
+    again = await standing.ended(job)
     assert [tell(event) for event in again[len(history) :]] == [
         *("reopened 3", "started 4", "retrying 4", "started 5", "retrying 5", "started 6", "failed 6"),
     ]
@@ -77,16 +74,15 @@ async def test_a_job_that_always_fails_ends_once_and_may_have_another_life(deplo
     assert unclean({job: again}) == []
 
 
-async def test_a_job_may_have_rules_of_its_own(deployment: Deployment) -> None:
-    await deployment.consumer("research")
+async def test_a_job_may_have_rules_of_its_own(standing: Deployment) -> None:
     always = {"fail_times": 99}
-    once = await ask(deployment, "research", args=always, attempts=1)
-    fixed = await ask(deployment, "research", args=always, backoff="fixed", backoff_seconds=0.1, jitter=0, attempts=4)
+    once = await ask(standing, "research", args=always, attempts=1)
+    fixed = await ask(standing, "research", args=always, backoff="fixed", backoff_seconds=0.1, jitter=0, attempts=4)
     capped = await ask(
-        deployment, "research", args=always, attempts=5, backoff_seconds=0.1, backoff_cap_seconds=0.25, jitter=0
+        standing, "research", args=always, attempts=5, backoff_seconds=0.1, backoff_cap_seconds=0.25, jitter=0
     )
-    spread = await ask(deployment, "research", args=always, backoff="fixed", backoff_seconds=0.1, jitter=1, attempts=9)
-    histories = await deployment.all_ended([once, fixed, capped, spread])
+    spread = await ask(standing, "research", args=always, backoff="fixed", backoff_seconds=0.1, jitter=1, attempts=9)
+    histories = await standing.all_ended([once, fixed, capped, spread])
     assert [tell(event) for event in histories[once]] == ["queued", "started 1", "failed 1"]
     assert pauses(histories[fixed]) == [0.1, 0.1, 0.1]
     assert pauses(histories[capped]) == [0.1, 0.2, 0.25, 0.25]
@@ -101,28 +97,35 @@ async def test_rules_that_contradict_those_of_the_platform_are_refused_at_the_do
         await ask(deployment, "research", backoff_seconds=7200.0)
 
 
+STRICT = "default"
+
+
+@pytest.fixture(scope="module")
+async def strict(standing: Deployment, tmp_path_factory: pytest.TempPathFactory) -> ConsumerProcess:
+    """A worker of a platform for which it knows stricter rules than those who ask."""
+    rules = tmp_path_factory.mktemp("strict") / "rules.toml"
+    rules.write_text(f"[platforms.{STRICT}]\nmax_starts = 4\nbackoff_cap_seconds = 1.0\n")
+    return await standing.consumer(STRICT, TAILRACE_HANDLERS=STEERED, TAILRACE_CONFIG=str(rules))
+
+
 async def test_a_platform_that_became_stricter_does_not_stumble_over_its_jobs(
-    deployment: Deployment, tmp_path: Path
+    standing: Deployment, strict: ConsumerProcess
 ) -> None:
-    rules = tmp_path / "rules.toml"
-    rules.write_text("[platforms.research]\nmax_starts = 4\nbackoff_cap_seconds = 1.0\n")
-    job = await ask(deployment, "research", args={"fail_times": 9}, attempts=9, backoff_seconds=5.0, jitter=0.0)
-    consumer = await deployment.consumer("research", TAILRACE_CONFIG=str(rules))
-    await deployment.started(job, 2)
-    assert consumer.alive
-    assert pauses(await deployment.history(job))[0] == 1.0
+    job = await ask(standing, STRICT, args={"fail_times": 9}, attempts=9, backoff_seconds=5.0, jitter=0.0)
+    await standing.started(job, 2)
+    assert strict.alive
+    assert pauses(await standing.history(job))[0] == 1.0
 
 
-async def test_a_handler_steers_its_job(deployment: Deployment) -> None:
-    await deployment.consumer("research", "plan-generation", TAILRACE_HANDLERS=STEERED)
-    given_up = await ask(deployment, "research", "gives-up")
-    own_pace = await ask(deployment, "research", "own-pace", attempts=4, jitter=1)
-    broken_pace = await ask(deployment, "research", "broken-pace", attempts=2, **NO_PAUSE)
-    put_off = await ask(deployment, "research", "puts-off", args={"seconds": 0.1})
-    alone = await ask(deployment, "plan-generation", "left-alone", args={"seconds": 0.6})
-    await deployment.started(alone)
-    held = await ask(deployment, "plan-generation")
-    histories = await deployment.all_ended([given_up, own_pace, broken_pace, put_off, alone, held])
+async def test_a_handler_steers_its_job(standing: Deployment) -> None:
+    given_up = await ask(standing, "research", "gives-up")
+    own_pace = await ask(standing, "research", "own-pace", attempts=4, jitter=1)
+    broken_pace = await ask(standing, "research", "broken-pace", attempts=2, **NO_PAUSE)
+    put_off = await ask(standing, "research", "puts-off", args={"seconds": 0.1})
+    alone = await ask(standing, "plan-generation", "left-alone", args={"seconds": 0.6})
+    await standing.started(alone)
+    held = await ask(standing, "plan-generation")
+    histories = await standing.all_ended([given_up, own_pace, broken_pace, put_off, alone, held])
 
     assert [tell(event) for event in histories[given_up]] == ["queued", "started 1", "failed 1"]
     error = histories[given_up][-1].error
@@ -140,18 +143,16 @@ async def test_a_handler_steers_its_job(deployment: Deployment) -> None:
     ]
     assert when(histories[held], Status.STARTED)[0] >= until  # nobody on this platform started before
     for job in (put_off, alone, held):
-        record = await deployment.record(job)
+        record = await standing.record(job)
         assert (record.failures, record.crashes) == (0, 0)
 
 
-async def test_a_job_that_circles_ends(deployment: Deployment, tmp_path: Path) -> None:
-    rules = tmp_path / "rules.toml"
-    rules.write_text("[platforms.research]\nmax_starts = 5\n")
-    await deployment.consumer("research", TAILRACE_HANDLERS=STEERED, TAILRACE_CONFIG=str(rules))
-    job = await ask(deployment, "research", "circles")
-    history = await deployment.ended(job)
+@pytest.mark.usefixtures("strict")
+async def test_a_job_that_circles_ends(standing: Deployment) -> None:
+    job = await ask(standing, STRICT, "circles")
+    history = await standing.ended(job)
     assert history[-1].error is not None
-    assert (history[-1].status, history[-1].attempt, history[-1].reason) == (Status.FAILED, 5, "starts")
+    assert (history[-1].status, history[-1].attempt, history[-1].reason) == (Status.FAILED, 4, "starts")
     assert history[-1].error.type == "TooManyStarts"
 
 

@@ -136,40 +136,38 @@ async def test_many_who_ask_for_the_same_at_once_get_one_job(deployment: Deploym
     assert sum(not answer.replayed for answer in answers) == 1
 
 
-async def test_a_debounced_job_runs_once_a_while_after_the_last_who_asked(deployment: Deployment) -> None:
-    await deployment.consumer("research")
+async def test_a_debounced_job_runs_once_a_while_after_the_last_who_asked(standing: Deployment) -> None:
     asked: list[Submitted] = []
     for number in range(5):
         options = Options(dedupe=Dedupe("page", "debounce"), delay_seconds=0.6)
         args = {"steps": 0, "result": number}
-        asked.append(await deployment.producer.submit(Submission("research", "drill", args, options=options)))
+        asked.append(await standing.producer.submit(Submission("research", "drill", args, options=options)))
         last = time.time()
         await asyncio.sleep(0.1)
     (job_id,) = {answer.job_id for answer in asked}
-    history = await deployment.ended(job_id)
+    history = await standing.ended(job_id)
     assert history[-1].result == 4
-    started_ms = (await deployment.record(job_id)).started_ms
+    started_ms = (await standing.record(job_id)).started_ms
     assert started_ms is not None
     assert started_ms / 1000 >= last + 0.6 - 0.05
-    assert len(await completed(deployment, 1, PlatformKeys("research"))) == 1
-    again = await deployment.producer.submit(asked_again := Submission("research", "drill", {}, options=options))
+    assert len(await completed(standing, 1, PlatformKeys("research"))) == 1
+    again = await standing.producer.submit(asked_again := Submission("research", "drill", {}, options=options))
     assert again.job_id != job_id, "the key went with its job"
     assert not again.replayed
     assert asked_again.id is None
 
 
 @pytest.mark.parametrize("ended", [False, True])
-async def test_a_throttled_job_is_the_same_for_its_time(deployment: Deployment, ended: bool) -> None:
-    if ended:
-        await deployment.consumer("research")
+async def test_a_throttled_job_is_the_same_for_its_time(standing: Deployment, ended: bool) -> None:
+    platform = "plan-generation" if ended else "default"  # which nobody serves
     options = Options(dedupe=Dedupe("mail", "throttle", 1.5))
-    asked = Submission("research", "drill", {"steps": 0}, options=options)
-    first = await deployment.producer.submit(asked)
+    asked = Submission(platform, "drill", {"steps": 0}, options=options)
+    first = await standing.producer.submit(asked)
     if ended:
-        await deployment.ended(first.job_id)
-    assert (await deployment.producer.submit(asked)).job_id == first.job_id
+        await standing.ended(first.job_id)
+    assert (await standing.producer.submit(asked)).job_id == first.job_id
 
     async def another() -> bool:
-        return (await deployment.producer.submit(asked)).job_id != first.job_id
+        return (await standing.producer.submit(asked)).job_id != first.job_id
 
     await eventually("its time is over", another)

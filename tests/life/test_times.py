@@ -31,14 +31,13 @@ def error_of(history: list[Event]) -> tuple[str, str | None]:
 
 
 async def test_delayed_jobs_start_when_they_are_due_with_nobody_enqueuing(
-    deployment: Deployment, tell: Callable[[str], None]
+    standing: Deployment, tell: Callable[[str], None]
 ) -> None:
-    await deployment.consumer("research")
     jobs = [
-        *[await ask(deployment, "research", delay_seconds=0.6 + number / 20) for number in range(15)],
-        *[await ask(deployment, "research", run_at=iso(1.4 + number / 20)) for number in range(15)],
+        *[await ask(standing, "research", delay_seconds=0.6 + number / 20) for number in range(15)],
+        *[await ask(standing, "research", run_at=iso(1.4 + number / 20)) for number in range(15)],
     ]
-    histories = await deployment.all_ended(jobs)
+    histories = await standing.all_ended(jobs)
     late = sorted(when(history, Status.STARTED)[0] - at(history[1].until) for history in histories.values())
     tell(f"30 delayed jobs started {1000 * median(late):.0f} ms late at the median, {1000 * late[-1]:.0f} ms at most")
     assert late[0] >= 0
@@ -54,13 +53,12 @@ def microsecond(history: list[Event]) -> int:
     return int(started.id.partition("-")[2][:16])
 
 
-async def test_a_job_that_falls_due_while_its_only_worker_is_busy_starts_right_after(deployment: Deployment) -> None:
-    await deployment.consumer("kurly")
-    busy = await ask(deployment, "kurly", args={"seconds": 1.0})
-    await deployment.started(busy)
-    due = await ask(deployment, "kurly", delay_seconds=0.3)
-    newer = await ask(deployment, "kurly")
-    histories = await deployment.all_ended([busy, due, newer])
+async def test_a_job_that_falls_due_while_its_only_worker_is_busy_starts_right_after(standing: Deployment) -> None:
+    busy = await ask(standing, "kurly", args={"seconds": 1.0})
+    await standing.started(busy)
+    due = await ask(standing, "kurly", delay_seconds=0.3)
+    newer = await ask(standing, "kurly")
+    histories = await standing.all_ended([busy, due, newer])
     started = when(histories[due], Status.STARTED)[0]
     assert at(histories[busy][-1].time) <= started < at(histories[busy][-1].time) + 1.0
     assert microsecond(histories[due]) < microsecond(histories[newer])  # it was accepted before
@@ -85,15 +83,14 @@ async def test_a_delay_outlives_the_worker_and_the_store(tmp_path: Path) -> None
     ]
 
 
-async def test_a_job_that_is_not_started_in_time_ends_failed_with_nobody_claiming(deployment: Deployment) -> None:
-    await asyncio.gather(deployment.consumer("kurly"), deployment.consumer("research"))
-    busy = await ask(deployment, "kurly", args={"seconds": 1.5}, expires_at=iso(1.0))
-    await deployment.started(busy)
-    await deployment.producer._transitions.pause(PlatformKeys("research"), "ops")
-    behind = await ask(deployment, "kurly", expires_at=iso(0.3))
-    delayed = await ask(deployment, "kurly", delay_seconds=60.0, expires_at=iso(0.3))
-    paused = await ask(deployment, "research", expires_at=iso(0.3))
-    histories = await deployment.all_ended([behind, delayed, paused, busy])
+async def test_a_job_that_is_not_started_in_time_ends_failed_with_nobody_claiming(standing: Deployment) -> None:
+    busy = await ask(standing, "ably", args={"seconds": 1.5}, expires_at=iso(1.0))
+    await standing.started(busy)
+    await standing.producer._transitions.pause(PlatformKeys("plan-generation"), "ops")
+    behind = await ask(standing, "ably", expires_at=iso(0.3))
+    delayed = await ask(standing, "ably", delay_seconds=60.0, expires_at=iso(0.3))
+    paused = await ask(standing, "plan-generation", expires_at=iso(0.3))
+    histories = await standing.all_ended([behind, delayed, paused, busy])
     for job in (behind, delayed, paused):
         assert error_of(histories[job]) == ("Expired", "expired")
         assert when(histories[job], Status.STARTED) == []
@@ -101,26 +98,24 @@ async def test_a_job_that_is_not_started_in_time_ends_failed_with_nobody_claimin
     assert words(histories[busy][-1]) == "completed 1"  # it had started in time, and may take its time
 
 
-async def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    job = await ask(deployment, "research", args={"seconds": 60}, timeout_seconds=0.3, attempts=2, **NO_PAUSE)
-    history = await deployment.ended(job)
+async def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(standing: Deployment) -> None:
+    job = await ask(standing, "research", args={"seconds": 60}, timeout_seconds=0.3, attempts=2, **NO_PAUSE)
+    history = await standing.ended(job)
     assert [words(event) for event in history] == ["queued", "started 1", "retrying 1", "started 2", "failed 2"]
     for event in (history[2], history[4]):
         assert event.error is not None
         assert (event.error.type, event.reason) == ("TimedOut", "timeout")
         assert "0.3 s" in event.error.message
-    assert (await deployment.record(job)).failures == 2
+    assert (await standing.record(job)).failures == 2
 
 
-async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(deployment: Deployment) -> None:
-    await deployment.consumer("research")
+async def test_a_job_may_not_take_longer_than_its_lifetime_over_all_attempts(standing: Deployment) -> None:
     limits = {"timeout_seconds": 1.2, "lifetime_seconds": 3.4, "attempts": 50}
-    job = await ask(deployment, "research", args={"seconds": 60}, **limits, **NO_PAUSE)
-    whole = await ask(deployment, "research", args={"seconds": 60}, lifetime_seconds=0.5, **NO_PAUSE)
-    history = await deployment.ended(whole)
+    job = await ask(standing, "research", args={"seconds": 60}, **limits, **NO_PAUSE)
+    whole = await ask(standing, "research", args={"seconds": 60}, lifetime_seconds=0.5, **NO_PAUSE)
+    history = await standing.ended(whole)
     assert [words(event) for event in history] == ["queued", "started 1", "failed 1"]  # nothing is left for another
-    history = await deployment.ended(job)
+    history = await standing.ended(job)
     assert error_of(history) == ("TimedOut", "timeout")
     starts = when(history, Status.STARTED)
     assert len(starts) == 3
@@ -160,10 +155,13 @@ async def test_a_worker_whose_loop_is_blocked_past_the_time_is_ended_and_its_oth
         for p, how in cases.items()
     }
     again = await ask(deployment, "kurly", "blocks-once", timeout_seconds=0.3, **NO_PAUSE)
+    for job in (*late.values(), again):
+        await deployment.started(job)
+    successor = asyncio.get_running_loop().create_task(start(*cases, "kurly", "ably"))
     for consumer in (*consumers, shop):
         assert await consumer.ended() == -9
         assert ended_by_its_heart(consumer), consumer.log.read_text()
-    await start(*cases, "kurly", "ably")
+    await successor
     for job in late.values():
         history = await deployment.ended(job)
         assert [words(event) for event in history] == ["queued", "started 1", "failed 1"]

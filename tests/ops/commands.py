@@ -1,9 +1,14 @@
-"""The commands as a person runs them: real processes, told about a store by their environment alone."""
+"""The commands as a person runs them, told about a store by their environment alone: real processes, or right here."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from unittest.mock import patch
 
+import pytest
+
+from ops.__main__ import main
 from ops.bootstrap import CHECKOUT
 from tests.support.processes import OURS
 
@@ -37,3 +42,24 @@ def tailrace(*words: str, told: str = "", **variables: str) -> subprocess.Comple
         timeout=60,
         check=False,
     )
+
+
+class Here:
+    """Runs a command inside this process: many cases cost little."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str, **variables: str) -> tuple[int, str, str]:
+        """The exit code, what it printed, and what it said."""
+        with patch.dict(os.environ, environment(**variables), clear=True):
+            try:
+                code = main([*words])
+            except SystemExit as left:  # a line that cannot be read
+                code = int(str(left.code))
+        said = self._capsys.readouterr()
+        return code, said.out, said.err
+
+    async def beside(self, *words: str, **variables: str) -> tuple[int, str, str]:
+        """The same, for a test that runs in a loop already: a command brings its own."""
+        return await asyncio.to_thread(self, *words, **variables)

@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,19 +16,14 @@ import redis
 
 from ops.bootstrap import CHECKOUT
 from streams.connection import Store
-from tests.ops.commands import environment, tailrace
-from tests.ops.test_job_commands import Here
+from streams.presence import Presence
+from tests.ops.commands import Here, environment, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 
 T = TypeVar("T")
 
 Scene = Callable[[Callable[[Desk], Awaitable[T]]], T]
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    return Here(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -148,18 +144,18 @@ def test_dead_letters_are_listed_by_kind_and_error(scene: Scene[Any], here: Here
     assert here("dead", "--limit", "2", REDIS_URL=valkey_url)[1].endswith("2 dead, and perhaps more: see --limit\n")
 
 
-def test_a_replay_needs_a_yes_where_nobody_can_be_asked(scene: Scene[Any], valkey_url: str) -> None:
+def test_a_replay_needs_a_yes_where_nobody_can_be_asked(scene: Scene[Any], here: Here, valkey_url: str) -> None:
     scene(fail_three)
     refused = tailrace("replay", "research", REDIS_URL=valkey_url)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--yes: is needed" in refused.stderr
     assert "give 3 failed jobs of research another life" in refused.stderr
-    result = tailrace("replay", "research", "--error", "ValueError", "--limit", "2", "--yes", REDIS_URL=valkey_url)
-    assert (result.returncode, result.stdout) == (0, "2 replayed, 1 left\n")
-    result = tailrace("replay", "research", "--yes", "--json", REDIS_URL=valkey_url)
-    assert json.loads(result.stdout) == {"replayed": 1, "left": 0}
-    nothing = tailrace("replay", "research", REDIS_URL=valkey_url)
-    assert (nothing.returncode, nothing.stdout) == (0, "0 replayed, 0 left\n"), "nothing to ask about"
+    words = ["replay", "research", "--error", "ValueError", "--limit", "2", "--yes"]
+    assert here(*words, REDIS_URL=valkey_url)[:2] == (0, "2 replayed, 1 left\n")
+    _, out, _ = here("replay", "research", "--yes", "--json", REDIS_URL=valkey_url)
+    assert json.loads(out) == {"replayed": 1, "left": 0}
+    nothing = here("replay", "research", REDIS_URL=valkey_url)
+    assert nothing[:2] == (0, "0 replayed, 0 left\n"), "nothing to ask about"
     assert [held.key for held in scene(lambda desk: desk.claim("ann", 9))] == ["a", "b", "c"]
 
 
@@ -199,7 +195,12 @@ def test_a_platform_is_paused_and_resumed(scene: Scene[Any], here: Here, valkey_
     assert len(scene(lambda desk: desk.claim())) == 1
 
 
-def test_platforms_are_listed_with_their_counts(scene: Scene[Any], here: Here, valkey_url: str) -> None:
+def test_platforms_are_listed_with_their_counts(
+    scene: Scene[Any], here: Here, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How long it waits for a beat that does not come.
+    monkeypatch.setattr("ops.platforms.Presence", partial(Presence, patience_seconds=0.3))
+
     async def bring(desk: Desk) -> None:
         await desk.submit("later", delay_seconds=600)
         await fail_three(desk)
@@ -216,34 +217,34 @@ def test_platforms_are_listed_with_their_counts(scene: Scene[Any], here: Here, v
     assert told["kurly"]["waiting"] == 0
 
 
-async def test_workers_are_listed_and_restarted(deployment: Deployment) -> None:
+async def test_workers_are_listed_and_restarted(deployment: Deployment, here: Here) -> None:
     consumer = await deployment.consumer("research")
     job = await deployment.submit("research", steps=3, seconds=0.5)
     await deployment.started(job)
     printed = tailrace("workers", REDIS_URL=deployment.url).stdout
     assert consumer.owner in printed
     assert "alive" in printed
-    (told,) = json.loads(tailrace("workers", "--json", REDIS_URL=deployment.url).stdout)
+    (told,) = json.loads((await here.beside("workers", "--json", REDIS_URL=deployment.url))[1])
     assert (told["owner"], told["platforms"], told["alive"]) == (consumer.owner, ["research"], True)
     result = tailrace("restart", "research", REDIS_URL=deployment.url)
     assert result.returncode == 0
     assert f"asked to drain and start anew: {consumer.owner};" in result.stdout
     assert await consumer.ended() == 75
     assert (await deployment.ended(job))[-1].status == "completed"
-    nobody = tailrace("restart", "research", REDIS_URL=deployment.url)
-    assert nobody.returncode == 1
-    assert "python3 -m ops consume research" in nobody.stderr
-    alone = tailrace("workers", REDIS_URL=deployment.url)
-    assert (alone.returncode, alone.stdout) == (0, "")
-    assert "python3 -m ops up" in alone.stderr
+    code, _, err = await here.beside("restart", "research", REDIS_URL=deployment.url)
+    assert code == 1
+    assert "python3 -m ops consume research" in err
+    code, out, err = await here.beside("workers", REDIS_URL=deployment.url)
+    assert (code, out) == (0, "")
+    assert "python3 -m ops up" in err
 
 
-async def test_the_flags_of_submit_become_the_options_of_the_job(deployment: Deployment) -> None:
+async def test_the_flags_of_submit_become_the_options_of_the_job(deployment: Deployment, here: Here) -> None:
     words = ["submit", "research", "drill", "--id", "k", "--delay", "600", "--attempts", "7", "--timeout", "1.5"]
     words += ["--order-key", "cart:7", "--limit-key", "shop/1", "--dedupe", "d@1", "--keep", "60", "--priority", "low"]
     words += ["--expires-at", "2099-01-01T00:00:00Z"]
     assert tailrace(*words, REDIS_URL=deployment.url).stdout == "research.k\n"
-    shown = json.loads(tailrace("show", "research.k", "--json", REDIS_URL=deployment.url).stdout)
+    shown = json.loads((await here.beside("show", "research.k", "--json", REDIS_URL=deployment.url))[1])
     assert (shown["state"], shown["priority"], shown["options"]) == (
         "delayed",
         "low",
@@ -252,11 +253,11 @@ async def test_the_flags_of_submit_become_the_options_of_the_job(deployment: Dep
     assert (shown["orderKey"], shown["limitKey"], shown["dedupeKey"]) == ("cart:7", "shop/1", "d@1")
     assert shown["runAt"] < shown["expiresAt"] == "2099-01-01T00:00:00.000Z"
     assert (await deployment.record("research.k")).marks == "order=cart:7 limit=shop/1 keep=60 dedupe=d@1"
-    again = tailrace("submit", "research", "drill", "--dedupe", "d@1", REDIS_URL=deployment.url)
-    assert (again.returncode, again.stdout) == (0, "research.k\n")
-    assert "has the dedupe key d@1 already" in again.stderr
-    tailrace("submit", "kurly", "drill", "--id", "one", REDIS_URL=deployment.url)
-    tailrace("submit", "kurly", "drill", "--id", "two", "--first", REDIS_URL=deployment.url)
+    code, out, err = await here.beside("submit", "research", "drill", "--dedupe", "d@1", REDIS_URL=deployment.url)
+    assert (code, out) == (0, "research.k\n")
+    assert "has the dedupe key d@1 already" in err
+    await here.beside("submit", "kurly", "drill", "--id", "one", REDIS_URL=deployment.url)
+    await here.beside("submit", "kurly", "drill", "--id", "two", "--first", REDIS_URL=deployment.url)
     assert [held.key for held in await Desk(deployment.store, "kurly").claim()] == ["two"]
 
 

@@ -21,7 +21,7 @@ from ops.figures import Figure, compare, rate, spread, written
 from ops.measures import MEASURES
 from ops.workbench import Pace, Workbench
 from streams.errors import TailraceError
-from tests.ops.commands import environment, tailrace
+from tests.ops.commands import Here, environment, tailrace
 from tests.support.eventually import eventually
 
 FIGURES = {
@@ -143,10 +143,10 @@ async def test_a_killed_bench_takes_its_processes_and_its_store_along(tmp_path: 
 
 
 @pytest.mark.parametrize(("only", "wrong"), [("drain,fly", "there is no fly"), (" ,", "it names nothing")])
-def test_a_measure_that_does_not_exist_is_refused(only: str, wrong: str) -> None:
-    result = tailrace("bench", "--only", only)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"tailrace: --only: {wrong}; choose among {', '.join(MEASURES)}\n"
+def test_a_measure_that_does_not_exist_is_refused(only: str, wrong: str, here: Here) -> None:
+    code, out, err = here("bench", "--only", only)
+    assert (code, out) == (2, "")
+    assert err == f"tailrace: --only: {wrong}; choose among {', '.join(MEASURES)}\n"
 
 
 def test_a_store_that_is_away_is_one_sentence() -> None:

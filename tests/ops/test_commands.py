@@ -16,6 +16,7 @@ from ops.bootstrap import CHECKOUT, RUNTIME
 from ops.commands import COMMANDS
 from ops.hints import command
 from streams.errors import BadConfiguration, JobNotFound, NoStore
+from tests.ops.commands import environment
 
 
 def tailrace(*words: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +63,7 @@ def test_a_wrong_line_is_a_usage_error(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(("role", "package"), [("gateway", "gateway"), ("consume", "consumers")])
 def test_the_help_of_a_role_tells_what_the_role_itself_tells(role: str, package: str) -> None:
     module = [sys.executable, "-m", package, "--help"]
-    own = subprocess.run(module, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    own = subprocess.run(module, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=True).stdout
     usage, _, flags = own.partition("\n\n")
     told = tailrace(role, "--help").stdout
     assert told.partition("\n\n")[0] == usage

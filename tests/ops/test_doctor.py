@@ -11,7 +11,7 @@ from ops.finding import Finding
 from streams.connection import Store
 from streams.keys import GROUP
 from streams.states import State
-from tests.ops.commands import tailrace
+from tests.ops.commands import Here, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 
@@ -31,6 +31,7 @@ def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("REDIS_URL", valkey_url)
     monkeypatch.setenv("TAILRACE_BEAT_SECONDS", "0.05")
     monkeypatch.setenv("TAILRACE_DEADLINE_SECONDS", "0.3")
+    monkeypatch.setattr("ops.ways.SECOND_LOOK_SECONDS", 0.05)  # nothing moves here between two looks
 
     async def look(*, repair: bool = False) -> list[Finding]:
         found = await examine(argparse.Namespace(data=tmp_path, repair=repair, json=True))
@@ -39,46 +40,45 @@ def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     return look
 
 
-async def test_jobs_that_wait_and_run_under_a_living_consumer_are_fine(deployment: Deployment) -> None:
-    await deployment.consumer("hwahae")
-    jobs = [await deployment.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
-    await deployment.started(jobs[0])
-    result = tailrace("doctor", REDIS_URL=deployment.url)
+async def test_jobs_that_wait_and_run_under_a_living_consumer_are_fine(standing: Deployment, here: Here) -> None:
+    jobs = [await standing.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
+    await standing.started(jobs[0])
+    result = tailrace("doctor", REDIS_URL=standing.url)
     assert result.returncode == 0, result.stdout
     assert "✗" not in result.stdout
     assert "✓ hwahae       1 running, 2 waiting: every job has a way forward" in result.stdout.splitlines()
-    repaired = tailrace("doctor", "--repair", REDIS_URL=deployment.url)
-    assert repaired.returncode == 0
-    assert [event.attempt for event in await deployment.history(jobs[0])][-1] == 1, "a living job is left alone"
+    code, _, _ = await here.beside("doctor", "--repair", REDIS_URL=standing.url)
+    assert code == 0
+    assert [event.attempt for event in await standing.history(jobs[0])][-1] == 1, "a living job is left alone"
 
 
-async def test_jobs_that_nobody_serves_name_the_command_that_would(deployment: Deployment) -> None:
-    await deployment.submit("hwahae")
-    result = tailrace("doctor", REDIS_URL=deployment.url)
+async def test_jobs_that_nobody_serves_name_the_command_that_would(desk: Desk, valkey_url: str) -> None:
+    await Desk(desk.store, "hwahae").submit("a")
+    result = tailrace("doctor", REDIS_URL=valkey_url)
     assert result.returncode == 1
     assert "✗ hwahae       it has jobs, but no consumer serves it\n" in result.stdout
     assert "-> python3 -m ops consume hwahae\n" in result.stdout
 
 
-async def test_a_silent_owner_is_only_advice_while_others_serve_its_platform(deployment: Deployment) -> None:
+async def test_a_silent_owner_is_only_advice_while_others_serve_its_platform(
+    deployment: Deployment, here: Here
+) -> None:
     await Desk(deployment.store, "research").start("a", "gone")
     await deployment.consumer("research")
-    result = tailrace("doctor", REDIS_URL=deployment.url, TAILRACE_BEAT_SECONDS="0.3", TAILRACE_DEADLINE_SECONDS="2")
-    assert result.returncode == 0
-    assert (
-        "! research     gone is silent; its jobs go to others once one of them has seen that for 10 s\n"
-        in result.stdout
-    )
+    pace = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "2"}
+    code, said, _ = await here.beside("doctor", REDIS_URL=deployment.url, **pace)
+    assert code == 0
+    assert "! research     gone is silent; its jobs go to others once one of them has seen that for 10 s\n" in said
 
 
-async def test_an_evicting_store_is_refused(deployment: Deployment) -> None:
-    await deployment.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+async def test_an_evicting_store_is_refused(desk: Desk, here: Here, valkey_url: str) -> None:
+    await desk.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
-        result = tailrace("doctor", REDIS_URL=deployment.url)
+        code, said, _ = await here.beside("doctor", REDIS_URL=valkey_url)
     finally:
-        await deployment.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    assert result.returncode == 1
-    assert "✗ fitness      the store evicts keys (allkeys-lru)" in result.stdout
+        await desk.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert code == 1
+    assert "✗ fitness      the store evicts keys (allkeys-lru)" in said
 
 
 async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: Examine) -> None:
@@ -230,24 +230,25 @@ async def test_a_limit_key_that_counts_too_many_is_found(desk: Desk, troubles: E
     ]
 
 
-async def test_a_paused_platform_is_told_as_a_note(desk: Desk, valkey_url: str) -> None:
+async def test_a_paused_platform_is_told_as_a_note(desk: Desk, here: Here, valkey_url: str) -> None:
     await desk.transitions.pause(desk.keys, "2026-11-16T05:00:00.000Z ann")
-    result = tailrace("doctor", REDIS_URL=valkey_url)
-    assert result.returncode == 0
-    assert "! research     is paused by ann since 2026-11-16T05:00:00.000Z: nothing starts\n" in result.stdout
-    assert "-> python3 -m ops resume research\n" in result.stdout
-    elsewhere = tailrace("doctor", "--data", "/else", REDIS_URL=valkey_url)
-    assert "-> python3 -m ops resume research --data /else\n" in elsewhere.stdout
+    code, said, _ = await here.beside("doctor", REDIS_URL=valkey_url)
+    assert code == 0
+    assert "! research     is paused by ann since 2026-11-16T05:00:00.000Z: nothing starts\n" in said
+    assert "-> python3 -m ops resume research\n" in said
+    _, elsewhere, _ = await here.beside("doctor", "--data", "/else", REDIS_URL=valkey_url)
+    assert "-> python3 -m ops resume research --data /else\n" in elsewhere
 
 
-async def test_jobs_of_a_paused_platform_have_a_way_forward_once_it_is_resumed(deployment: Deployment) -> None:
-    await deployment.consumer("hwahae")
-    desk = Desk(deployment.store, "hwahae")
+async def test_jobs_of_a_paused_platform_have_a_way_forward_once_it_is_resumed(
+    standing: Deployment, here: Here
+) -> None:
+    desk = Desk(standing.store, "kurly")
     await desk.transitions.pause(desk.keys, "2026-11-16T05:00:00.000Z ann")
-    await deployment.submit("hwahae")
-    said = tailrace("doctor", REDIS_URL=deployment.url).stdout
-    assert "! hwahae       is paused by ann" in said
-    assert "✓ hwahae       1 waiting: every job has a way forward once the platform is resumed\n" in said
+    await standing.submit("kurly")
+    _, said, _ = await here.beside("doctor", REDIS_URL=standing.url)
+    assert "! kurly        is paused by ann" in said
+    assert "✓ kurly        1 waiting: every job has a way forward once the platform is resumed\n" in said
 
 
 async def test_spoilt_records_are_found_and_a_foreign_key_is_passed_over(desk: Desk, troubles: Examine) -> None:
@@ -273,8 +274,8 @@ async def test_a_job_in_motion_is_no_trouble(desk: Desk, troubles: Examine, monk
     assert await troubles() == []
 
 
-async def test_jobs_of_a_platform_that_is_not_declared_are_found_too(desk: Desk, valkey_url: str) -> None:
+async def test_jobs_of_a_platform_that_is_not_declared_are_found_too(desk: Desk, here: Here, valkey_url: str) -> None:
     await Desk(desk.store, "coupang").submit("a")
-    result = tailrace("doctor", REDIS_URL=valkey_url)
-    assert result.returncode == 1
-    assert "-> TAILRACE_PLATFORMS=coupang python3 -m ops consume coupang" in result.stdout
+    code, said, _ = await here.beside("doctor", REDIS_URL=valkey_url)
+    assert code == 1
+    assert "-> TAILRACE_PLATFORMS=coupang python3 -m ops consume coupang" in said

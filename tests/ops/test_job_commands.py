@@ -2,52 +2,27 @@
 
 import asyncio
 import json
-import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 import redis
 
-from ops.__main__ import main
 from ops.store import OwnStore
 from streams.connection import Store
 from streams.keys import PlatformKeys, split_id
-from tests.ops.commands import begin, check_running_jobs, tailrace
+from streams.presence import Presence
+from tests.ops.commands import Here, begin, check_running_jobs, tailrace
 from tests.support.builders import Desk, forge
 from tests.support.deployment import Deployment
-from tests.support.processes import OURS
+from tests.support.processes import GatewayProcess
 
 SOON = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5"}  # to learn that nobody beats
 
 
-class Here:
-    """Runs a command inside this process: many cases cost little."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *words: str, **variables: str) -> tuple[int, str, str]:
-        """The exit code, what it printed, and what it said."""
-        with self._monkeypatch.context() as patch:
-            for name in [name for name in os.environ if name.startswith(OURS)]:
-                patch.delenv(name)
-            for name, value in variables.items():
-                patch.setenv(name, value)
-            code = main([*words])
-        said = self._capsys.readouterr()
-        return code, said.out, said.err
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    return Here(monkeypatch, capsys)
-
-
-async def test_a_job_is_submitted_and_followed_to_its_result(deployment: Deployment) -> None:
-    await deployment.consumer("research")
+async def test_a_job_is_submitted_and_followed_to_its_result(standing: Deployment) -> None:
     args = json.dumps({"steps": 2, "seconds": 0.05, "text": "on it", "result": {"answer": 42}})
-    result = tailrace("submit", "research", "drill", args, "--id", "k1", "--follow", REDIS_URL=deployment.url)
+    result = tailrace("submit", "research", "drill", args, "--id", "k1", "--follow", REDIS_URL=standing.url)
     assert result.returncode == 0
     assert result.stdout == 'research.k1\n{"answer": 42}\n'
     lines = result.stderr.splitlines()
@@ -61,25 +36,28 @@ async def test_a_job_is_submitted_and_followed_to_its_result(deployment: Deploym
     assert lines[2].endswith("1 of 2  on it")
 
 
-async def test_for_machines_a_submit_answers_in_json(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    words = ["submit", "research", "drill", '{"steps": 1, "seconds": 0, "result": [1]}', "--id", "k1", "--json"]
-    accepted = {"jobId": "research.k1", "state": "waiting", "replayed": False, "deduplicated": False}
-    result = tailrace(*words, "--follow", REDIS_URL=deployment.url)
+async def test_for_machines_a_submit_answers_in_json(standing: Deployment, here: Here) -> None:
+    words = ["submit", "research", "drill", '{"steps": 1, "seconds": 0, "result": [1]}', "--id", "k2", "--json"]
+    accepted = {"jobId": "research.k2", "state": "waiting", "replayed": False, "deduplicated": False}
+    result = tailrace(*words, "--follow", REDIS_URL=standing.url)
     first, last = map(json.loads, result.stdout.splitlines())
     assert (result.returncode, first) == (0, accepted)
-    assert (last["jobId"], last["status"], last["result"]) == ("research.k1", "completed", [1])
-    again = tailrace(*words, REDIS_URL=deployment.url)
-    assert json.loads(again.stdout) == {**accepted, "state": "completed", "replayed": True}
-    failing = tailrace("submit", "research", "own", "--json", "--follow", REDIS_URL=deployment.url)
-    assert failing.returncode == 1
-    assert json.loads(failing.stdout.splitlines()[-1])["error"]["type"] == "UnknownKind"
-    held = [tailrace("submit", "kurly", "drill", "--dedupe", "d", "--json", REDIS_URL=deployment.url) for _ in "ab"]
-    first, other = (json.loads(each.stdout) for each in held)
+    assert (last["jobId"], last["status"], last["result"]) == ("research.k2", "completed", [1])
+    _, again, _ = await here.beside(*words, REDIS_URL=standing.url)
+    assert json.loads(again) == {**accepted, "state": "completed", "replayed": True}
+    code, failing, _ = await here.beside("submit", "research", "own", "--json", "--follow", REDIS_URL=standing.url)
+    assert code == 1
+    assert json.loads(failing.splitlines()[-1])["error"]["type"] == "UnknownKind"
+
+
+def test_for_machines_a_submit_tells_that_another_job_has_its_dedupe_key(valkey_url: str, here: Here) -> None:
+    first, other = (
+        json.loads(here("submit", "kurly", "drill", "--dedupe", "d", "--json", REDIS_URL=valkey_url)[1]) for _ in "ab"
+    )
     assert other == {**first, "deduplicated": True}
 
 
-async def test_what_is_to_come_is_told_with_its_time_and_its_reason(valkey_url: str) -> None:
+async def test_what_is_to_come_is_told_with_its_time_and_its_reason(valkey_url: str, here: Here) -> None:
     async with Store(valkey_url) as store:
         desk = Desk(store, "research")
         await desk.submit("a", run_at="2099-01-31T09:00:00Z")
@@ -87,7 +65,7 @@ async def test_what_is_to_come_is_told_with_its_time_and_its_reason(valkey_url: 
         (held,) = await desk.claim()
         await desk.fail(held, attempts=3, seconds=3600.0)
         events = await desk.history("a")
-    told = tailrace("history", "research.a", REDIS_URL=valkey_url).stdout
+    _, told, _ = await here.beside("history", "research.a", REDIS_URL=valkey_url)
     lines = [line.rstrip() for line in told.splitlines()]
     assert [line.split()[2 + (line.split()[2].isdigit())] for line in lines[1:]] == [
         "queued",
@@ -101,30 +79,29 @@ async def test_what_is_to_come_is_told_with_its_time_and_its_reason(valkey_url: 
     assert lines[4].endswith(f"again at {events[-1].retryAt}")
 
 
-async def test_a_job_that_fails_ends_the_command_with_1(deployment: Deployment) -> None:
-    await deployment.consumer("research")
+async def test_a_job_that_fails_ends_the_command_with_1(standing: Deployment) -> None:
     words = ("submit", "research", "drill", '{"fail_times": 9}', "--follow", "--data", "/else")
-    result = tailrace(*words, REDIS_URL=deployment.url)
+    result = tailrace(*words, REDIS_URL=standing.url)
     assert result.returncode == 1
     assert f"see `python3 -m ops show {result.stdout.strip()} --data /else`" in result.stderr
     assert result.stdout.count("\n") == 1, "only the id: there is no result"
     assert "failed: RuntimeError: drill: attempt 3 of 9" in result.stderr.splitlines()[-1]
 
 
-def test_the_same_id_twice_is_one_job_and_another_body_is_refused(valkey_url: str) -> None:
+def test_the_same_id_twice_is_one_job_and_another_body_is_refused(valkey_url: str, here: Here) -> None:
     for _ in range(2):
-        result = tailrace("submit", "hwahae", "drill", "--id", "once", REDIS_URL=valkey_url)
-        assert (result.returncode, result.stdout) == (0, "hwahae.once\n")
-    result = tailrace("submit", "hwahae", "drill", '{"steps": 1}', "--id", "once", REDIS_URL=valkey_url)
-    assert result.returncode == 1
-    assert "another body" in result.stderr
+        code, out, _ = here("submit", "hwahae", "drill", "--id", "once", REDIS_URL=valkey_url)
+        assert (code, out) == (0, "hwahae.once\n")
+    code, _, err = here("submit", "hwahae", "drill", '{"steps": 1}', "--id", "once", REDIS_URL=valkey_url)
+    assert code == 1
+    assert "another body" in err
 
 
-def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path) -> None:
+def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path, here: Here) -> None:
     args = tmp_path / "args.json"
     args.write_text('{"steps": 3}')
-    job = tailrace("submit", "research", "drill", f"@{args}", REDIS_URL=valkey_url).stdout.strip()
-    assert json.loads(tailrace("show", job, "--json", REDIS_URL=valkey_url).stdout)["args"] == {"steps": 3}
+    _, job, _ = here("submit", "research", "drill", f"@{args}", REDIS_URL=valkey_url)
+    assert json.loads(here("show", job.strip(), "--json", REDIS_URL=valkey_url)[1])["args"] == {"steps": 3}
     job = tailrace(
         "submit", "research", "drill", "-", "--priority", "high", told='{"steps": 4}', REDIS_URL=valkey_url
     ).stdout
@@ -181,21 +158,22 @@ def test_without_a_store_every_command_says_how_to_start_one(command: list[str],
     assert "python3 -m ops up" in err
 
 
-async def test_history_and_follow_show_what_every_client_sees(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    await deployment.gateway()
-    job = await deployment.submit("research", steps=3, seconds=0.2)
-    follower = begin("follow", job, "--json", REDIS_URL=deployment.url)
+async def test_history_and_follow_show_what_every_client_sees(
+    standing: Deployment, gateway: GatewayProcess, here: Here
+) -> None:
+    job = await standing.submit("research", steps=3, seconds=0.2)
+    follower = begin("follow", job, "--json", REDIS_URL=standing.url)
     platform, key = split_id(job)
-    await deployment.reached(job, 1)
-    await deployment.store.command("RPUSH", PlatformKeys(platform).log(key), forge(job, 9, 1, "progress", 1))
-    await deployment.ended(job)
-    reply = await deployment.http.get(f"{deployment.gateways[0].url}/research/history/{job}")
+    await standing.reached(job, 1)
+    await standing.store.command("RPUSH", PlatformKeys(platform).log(key), forge(job, 9, 1, "progress", 1))
+    await standing.ended(job)
+    reply = await standing.http.get(f"{gateway.url}/research/history/{job}")
     followed, _ = follower.communicate(timeout=20)
     assert follower.returncode == 0
     assert [json.loads(line) for line in followed.splitlines()] == reply.json()
-    assert json.loads(tailrace("history", job, "--json", REDIS_URL=deployment.url).stdout) == reply.json()
-    table = tailrace("history", job, REDIS_URL=deployment.url).stdout.splitlines()
+    _, told, _ = await here.beside("history", job, "--json", REDIS_URL=standing.url)
+    assert json.loads(told) == reply.json()
+    table = tailrace("history", job, REDIS_URL=standing.url).stdout.splitlines()
     assert len(table) == 1 + len(reply.json())
     assert "zombie" not in "".join(table)
 
@@ -217,28 +195,27 @@ async def test_follow_outlives_a_store_that_goes_away(tmp_path: Path) -> None:
     assert follower.returncode == 0
 
 
-async def test_what_a_handler_says_cannot_steer_the_terminal(deployment: Deployment) -> None:
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=1, seconds=0, text="a\x1b[2Jb\nc")
-    await deployment.ended(job)
-    said = tailrace("history", job, REDIS_URL=deployment.url).stdout
+async def test_what_a_handler_says_cannot_steer_the_terminal(standing: Deployment, here: Here) -> None:
+    job = await standing.submit("research", steps=1, seconds=0, text="a\x1b[2Jb\nc")
+    await standing.ended(job)
+    _, said, _ = await here.beside("history", job, REDIS_URL=standing.url)
     assert "a\N{REPLACEMENT CHARACTER}[2Jb c" in said
 
 
-async def test_running_tells_the_same_as_http_and_the_script_prints_it(deployment: Deployment) -> None:
-    await deployment.consumer("hwahae")
-    gateway = await deployment.gateway()
-    jobs = [await deployment.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
-    await deployment.started(jobs[0])
-    there = (await deployment.http.get(f"{gateway.url}/api/v2/jobs/running")).json()
-    here = json.loads(tailrace("running", "--json", REDIS_URL=deployment.url).stdout)
+async def test_running_tells_the_same_as_http_and_the_script_prints_it(
+    standing: Deployment, gateway: GatewayProcess
+) -> None:
+    jobs = [await standing.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
+    await standing.started(jobs[0])
+    there = (await standing.http.get(f"{gateway.url}/api/v2/jobs/running")).json()
+    here = json.loads(tailrace("running", "--json", REDIS_URL=standing.url).stdout)
     for answer in (here, there):
         assert answer["data"]["running"][0].pop("elapsed_seconds") >= 0
         assert answer["data"]["running"][0].pop("progress") in {None, 2, 4}
     assert here == there
     assert here["data"]["summary"] == {"running_count": 1, "queued_count": 2}
 
-    printed = tailrace("running", REDIS_URL=deployment.url).stdout
+    printed = tailrace("running", REDIS_URL=standing.url).stdout
     script = check_running_jobs(gateway.url).stdout
     for text in (printed, script):
         assert jobs[0] in text
@@ -251,7 +228,7 @@ def test_the_script_says_so_when_nothing_answers() -> None:
     assert "no answer from http://127.0.0.1:9" in result.stderr
 
 
-async def test_show_says_in_words_why_a_job_waits(valkey_url: str) -> None:
+async def test_show_says_in_words_why_a_job_waits(valkey_url: str, here: Here) -> None:
     async with Store(valkey_url) as store:
         desk = Desk(store, "kurly", overall=1)
         await desk.submit("a", "b", "c")
@@ -262,30 +239,34 @@ async def test_show_says_in_words_why_a_job_waits(valkey_url: str) -> None:
     assert "1 job starts before it: kurly.b." in shown
     assert "Its place in line is 2." in shown
     assert "No consumer of kurly is alive; silent: ann." in shown
-    told = json.loads(tailrace("show", "kurly.c", "--json", REDIS_URL=valkey_url, **SOON).stdout)["waiting"]
+    told = json.loads((await here.beside("show", "kurly.c", "--json", REDIS_URL=valkey_url, **SOON))[1])["waiting"]
     assert [each["reason"] for each in told["for"]] == ["no_consumer", "busy", "ahead"]
     assert (told["position"], told["positionExact"], told["expectedStartAt"]) == (2, True, None)
-    assert "waiting" not in json.loads(tailrace("show", "kurly.a", "--json", REDIS_URL=valkey_url).stdout)
+    assert "waiting" not in json.loads((await here.beside("show", "kurly.a", "--json", REDIS_URL=valkey_url))[1])
 
 
-async def test_show_presumes_no_start_while_the_consumer_is_frozen(deployment: Deployment) -> None:
+async def test_show_presumes_no_start_while_the_consumer_is_frozen(deployment: Deployment, here: Here) -> None:
     consumer = await deployment.consumer("kurly")
     await deployment.ended(await deployment.submit("kurly", steps=1, seconds=0.01))
     held = await deployment.submit("kurly", steps=100, seconds=0.5)
     await deployment.started(held)
     job = await deployment.submit("kurly")
 
-    def reasons() -> list[str]:
-        told = json.loads(tailrace("show", job, "--json", REDIS_URL=deployment.url).stdout)["waiting"]
+    async def reasons(**pace: str) -> list[str]:
+        _, shown, _ = await here.beside("show", job, "--json", REDIS_URL=deployment.url, **pace)
+        told = json.loads(shown)["waiting"]
         assert told["expectedStartAt"] is None or "no_consumer" not in str(told["for"])
         return [each["reason"] for each in told["for"]]
 
-    assert reasons() == ["busy"]
+    assert await reasons() == ["busy"]
     consumer.freeze()
-    assert reasons()[0] == "no_consumer"
+    assert (await reasons(**SOON))[0] == "no_consumer"
 
 
-def test_no_line_for_people_ends_with_spaces(valkey_url: str, here: Here) -> None:
+def test_no_line_for_people_ends_with_spaces(valkey_url: str, here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("platforms", "workers"):  # how long they wait for a beat that does not come
+        monkeypatch.setattr(f"ops.{command}.Presence", partial(Presence, patience_seconds=0.3))
+
     async def scene() -> None:
         async with Store(valkey_url) as store:
             desk = Desk(store, "research")

@@ -10,7 +10,7 @@ from ops.checker import violations
 from ops.monitor import Monitor, Write
 from ops.racetrack import Round
 from streams.connection import Store
-from tests.ops.commands import tailrace
+from tests.ops.commands import Here, tailrace
 from tests.support.builders import Desk
 
 
@@ -40,10 +40,10 @@ def test_a_frozen_worker_that_comes_back_is_mute() -> None:
     ("words", "sentence"),
     [(["--moment", "9"], "--moment: the job takes 2.5 s"), (["--rounds", "0"], "--rounds: at least 1")],
 )
-def test_a_race_that_cannot_be_run_is_refused(words: list[str], sentence: str) -> None:
-    result = tailrace("race", *words)
-    assert result.returncode == 2
-    assert sentence in result.stderr
+def test_a_race_that_cannot_be_run_is_refused(words: list[str], sentence: str, here: Here) -> None:
+    code, _, err = here("race", *words)
+    assert code == 2
+    assert sentence in err
 
 
 def clean_round() -> Round:

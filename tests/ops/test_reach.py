@@ -7,7 +7,7 @@ import pytest
 
 from ops.store import OwnStore
 from ops.up import settings_for_others
-from tests.ops.commands import tailrace
+from tests.ops.commands import Here, tailrace
 
 
 def test_up_leaves_what_others_need_to_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_up_leaves_what_others_need_to_know(monkeypatch: pytest.MonkeyPatch, tmp
     assert settings_for_others() == {}
 
 
-def test_commands_in_another_terminal_know_the_same_platforms(tmp_path: Path) -> None:
+def test_commands_in_another_terminal_know_the_same_platforms(tmp_path: Path, here: Here) -> None:
     config, other = tmp_path / "tailrace.toml", tmp_path / "other.toml"
     config.write_text("[platforms.coupang]\noverall = 3\n")
     other.write_text("[platforms.elsewhere]\noverall = 3\n")
@@ -30,14 +30,14 @@ def test_commands_in_another_terminal_know_the_same_platforms(tmp_path: Path) ->
     with OwnStore(tmp_path / "data", settings=settings) as store:
         data = ["--data", str(store.folder)]
         assert tailrace("submit", "coupang", "drill", *data).returncode == 0
-        listed = json.loads(tailrace("platforms", "--json", *data).stdout)
+        listed = json.loads(here("platforms", "--json", *data)[1])
         assert {"coupang", "naver"} <= {each["platform"] for each in listed}
         for words in (["pause", "coupang"], ["dead", "naver"]):
-            assert tailrace(*words, *data).returncode == 0, words
-        told = tailrace("pause", "coupang", *data, TAILRACE_CONFIG=str(other))
-        assert told.returncode == 2, "who says something else is heard"
-        assert "elsewhere" in told.stderr
-        told = tailrace("pause", "coupang", REDIS_URL=store.url)
-        assert told.returncode == 2, "who names a store says what is in it"
+            assert here(*words, *data)[0] == 0, words
+        code, _, err = here("pause", "coupang", *data, TAILRACE_CONFIG=str(other))
+        assert code == 2, "who says something else is heard"
+        assert "elsewhere" in err
+        code, _, _ = here("pause", "coupang", REDIS_URL=store.url)
+        assert code == 2, "who names a store says what is in it"
         (store.folder / "store.json").write_text(json.dumps({"url": store.url}))
-        assert tailrace("running", *data).returncode == 0, "an earlier version left less"
+        assert here("running", *data)[0] == 0, "an earlier version left less"

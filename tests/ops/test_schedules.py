@@ -5,33 +5,32 @@ from typing import Any
 
 import pytest
 
-from tests.ops.commands import tailrace
+from tests.ops.commands import Here, tailrace
 
 
-def listed(url: str, *words: str) -> list[dict[str, Any]]:
-    answer = tailrace("schedules", *words, "--json", REDIS_URL=url)
-    assert answer.returncode == 0, answer.stderr
-    found: list[dict[str, Any]] = json.loads(answer.stdout)
-    return found
+def test_a_schedule_is_set_shown_paused_resumed_and_removed(valkey_url: str, here: Here) -> None:
+    def listed(*words: str) -> list[dict[str, Any]]:
+        code, out, err = here("schedules", *words, "--json", REDIS_URL=valkey_url)
+        assert code == 0, err
+        found: list[dict[str, Any]] = json.loads(out)
+        return found
 
-
-def test_a_schedule_is_set_shown_paused_resumed_and_removed(valkey_url: str) -> None:
     words = ("set", "kurly", "nightly", "scan", '{"workflow_id":"all"}', "--cron", "0 3 * * *", "--tz", "Asia/Seoul")
-    (made,) = listed(valkey_url, *words, "--missed", "once", "--options", '{"priority":"low"}')
+    (made,) = listed(*words, "--missed", "once", "--options", '{"priority":"low"}')
     assert (made["name"], made["cron"], made["tz"], made["missed"]) == ("nightly", "0 3 * * *", "Asia/Seoul", "once")
     assert (made["args"], made["options"]) == ({"workflow_id": "all"}, {"priority": "low"})
     assert made["nextTick"].endswith("T18:00:00.000Z")
-    assert listed(valkey_url) == listed(valkey_url, "kurly") == [made]
-    assert listed(valkey_url, "ably") == []
+    assert listed() == listed("kurly") == [made]
+    assert listed("ably") == []
     table = tailrace("schedules", REDIS_URL=valkey_url).stdout
     assert "nightly" in table
     assert "0 3 * * * Asia/Seoul" in table
-    (paused,) = listed(valkey_url, "pause", "kurly", "nightly")
+    (paused,) = listed("pause", "kurly", "nightly")
     assert (paused["paused"], paused["nextTick"]) == (True, None)
-    assert "paused" in tailrace("schedules", REDIS_URL=valkey_url).stdout
-    assert listed(valkey_url, "resume", "kurly", "nightly") == [made]
-    assert listed(valkey_url, "remove", "kurly", "nightly") == []
-    assert tailrace("schedules", REDIS_URL=valkey_url).stdout == "no schedules\n"
+    assert "paused" in here("schedules", REDIS_URL=valkey_url)[1]
+    assert listed("resume", "kurly", "nightly") == [made]
+    assert listed("remove", "kurly", "nightly") == []
+    assert here("schedules", REDIS_URL=valkey_url)[1] == "no schedules\n"
 
 
 @pytest.mark.parametrize(
@@ -49,8 +48,10 @@ def test_a_schedule_is_set_shown_paused_resumed_and_removed(valkey_url: str) -> 
         (("pause", "kurly", "nothing"), "no schedule nothing", 1),
     ],
 )
-def test_a_wrong_line_says_what_is_wrong(valkey_url: str, words: tuple[str, ...], said: str, code: int) -> None:
-    answer = tailrace("schedules", *words, REDIS_URL=valkey_url)
-    assert (answer.returncode, answer.stdout) == (code, "")
-    assert said in answer.stderr
-    assert "Traceback" not in answer.stderr
+def test_a_wrong_line_says_what_is_wrong(
+    valkey_url: str, here: Here, words: tuple[str, ...], said: str, code: int
+) -> None:
+    ended, out, err = here("schedules", *words, REDIS_URL=valkey_url)
+    assert (ended, out) == (code, "")
+    assert said in err
+    assert "Traceback" not in err

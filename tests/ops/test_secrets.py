@@ -17,13 +17,10 @@ from streams.connection import Store
 from streams.options import Options
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.keyrings import shown
-from tests.ops.commands import environment, tailrace
-from tests.ops.test_job_commands import Here, here
+from tests.ops.commands import Here, environment, tailrace
 from tests.ops.test_up import Up
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
-
-__all__ = ["here"]  # a fixture
 
 PASSWORD = "canary-of-the-store"
 NEXT_PASSWORD = "canary-after-a-change"

@@ -22,7 +22,7 @@ from ops.checker import violations
 from ops.store import OwnStore, find_running, free_port
 from streams.events import expand
 from streams.keys import PlatformKeys, split_id
-from tests.ops.commands import environment, tailrace
+from tests.ops.commands import Here, environment, tailrace
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5", "TAILRACE_REAP_SECONDS": "0.3"}
 
@@ -265,12 +265,12 @@ def test_with_redis_url_that_store_is_used_and_left_alone_and_sigterm_lets_a_run
     assert (last["status"], last["attempt"]) == ("completed", 1)
 
 
-def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path, here: Here) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        result = tailrace("up", "--data", str(tmp_path / "data"), "--port", str(port))
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"tailrace: port {port} of 127.0.0.1 cannot be used")
+        code, _, err = here("up", "--data", str(tmp_path / "data"), "--port", str(port))
+    assert code == 1
+    assert err.startswith(f"tailrace: port {port} of 127.0.0.1 cannot be used")
     assert not (tmp_path / "data").exists()
 
 
@@ -284,11 +284,11 @@ def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path) -> N
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_is_started(
-    variables: dict[str, str], words: list[str], sentence: str, tmp_path: Path
+    variables: dict[str, str], words: list[str], sentence: str, tmp_path: Path, here: Here
 ) -> None:
-    result = tailrace("up", "--data", str(tmp_path / "data"), "--port", "0", *words, **variables)
-    assert result.returncode == 78
-    assert sentence in result.stderr
+    code, _, err = here("up", "--data", str(tmp_path / "data"), "--port", "0", *words, **variables)
+    assert code == 78
+    assert sentence in err
     assert not (tmp_path / "data").exists()
 
 

@@ -1,6 +1,7 @@
 """A real browser, and what it must never do: log an error, or ask another host."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -8,7 +9,12 @@ import anyio
 import pytest
 from playwright.async_api import Browser, async_playwright
 
+from ops.store import OwnStore
+from tests.page.byhand import WORKER, JobByHand
 from tests.page.visitors import Visitor
+from tests.support.builders import Desk
+from tests.support.deployment import Deployment
+from tests.support.server import QUICK
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -32,3 +38,32 @@ async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
     await context.close()
     assert visitor.errors == []
     assert {urlsplit(url).hostname for url in visitor.requests} <= {"127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
+    """A store, a gateway and a consumer for all tests of a module: starting them takes longer than most of what is
+    looked at. Each test knows its jobs by their ids; one that counts or pauses what a platform does takes one that no
+    other takes. Nobody serves platforms but `research`, `kurly` and `hwahae`."""
+    folder = tmp_path_factory.mktemp("standing")
+    with OwnStore(folder / "data", extra_args=QUICK) as store:
+        async with Deployment(store.url, folder) as deployment:
+            await asyncio.gather(deployment.gateway(), deployment.consumer("research", "kurly", "hwahae"))
+            yield deployment
+
+
+@pytest.fixture
+async def by_hand(deployment: Deployment) -> AsyncIterator[Callable[[int], Awaitable[JobByHand]]]:
+    """Start a job of `research` with so many steps, which only the test takes."""
+    hearts: list[asyncio.Task[None]] = []
+
+    async def start(steps: int) -> JobByHand:
+        desk = Desk(deployment.store, "research")
+        job = JobByHand(desk, await desk.start("a", WORKER), steps)
+        hearts.append(asyncio.create_task(job.beats()))
+        return job
+
+    yield start
+    for heart in hearts:
+        heart.cancel()
+    await asyncio.gather(*hearts, return_exceptions=True)

@@ -12,16 +12,15 @@ from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 
 
-async def test_a_running_job_is_cancelled_and_given_another_life(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=100, seconds=0.2)
+async def test_a_running_job_is_cancelled_and_given_another_life(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    job = await standing.submit("research", steps=100, seconds=0.2)
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.state("active")
     await visitor.page.get_by_role("button", name="cancel", exact=True).click()
     await visitor.confirm("Cancel this job?")
     await visitor.state("cancelled")
-    await visitor.has_shown(await deployment.ended(job))
+    await visitor.has_shown(await standing.ended(job))
     assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel")]
     await visitor.page.get_by_role("button", name="retry", exact=True).click()
     await visitor.confirm("Retry this job?")
@@ -31,19 +30,16 @@ async def test_a_running_job_is_cancelled_and_given_another_life(deployment: Dep
     await visitor.sees(".events li", re.compile("reopened.*by the page"))
 
 
-async def test_dead_letters_are_replayed_as_many_as_the_question_names(
-    deployment: Deployment, visitor: Visitor
-) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
+async def test_dead_letters_are_replayed_as_many_as_the_question_names(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
     jobs = []
     for _ in range(3):
         body = {"platform": "research", "kind": "drill", "attempts": 1}
         args = {"steps": 1, "seconds": 0.01, "fail_times": 1}
-        answer = await deployment.http.post(f"{gateway.url}/api/jobs", json={**body, "args": args})
+        answer = await standing.http.post(f"{gateway.url}/api/jobs", json={**body, "args": args})
         jobs.append(answer.json()["jobId"])
     for job in jobs:
-        await deployment.ended(job)
+        await standing.ended(job)
     await visitor.open(gateway.url)
     await visitor.sees(".dead summary", "RuntimeError")
     await visitor.page.get_by_role("button", name="replay all").click()
@@ -51,22 +47,21 @@ async def test_dead_letters_are_replayed_as_many_as_the_question_names(
     await visitor.sees("#said", "Replayed 3.")
 
     async def completed() -> bool:
-        return all([(await deployment.history(job))[-1].status is Status.COMPLETED for job in jobs])
+        return all([(await standing.history(job))[-1].status is Status.COMPLETED for job in jobs])
 
     await eventually("all were replayed", completed)
     await expect(visitor.page.locator(".dead")).to_have_count(0, timeout=PATIENCE_MS)
 
 
 async def test_chosen_dead_letters_are_acted_on_and_edited_args_are_a_new_job(
-    deployment: Deployment, visitor: Visitor
+    standing: Deployment, visitor: Visitor
 ) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    jobs = [await deployment.submit("research", kind="nobodys", number=n) for n in range(3)]
+    (gateway,) = standing.gateways
+    jobs = [await standing.submit("hwahae", kind="nobodys", number=n) for n in range(3)]
     for job in jobs:
-        await deployment.ended(job)
+        await standing.ended(job)
     page = visitor.page
-    await visitor.open(f"{gateway.url}/?platform=research&state=failed")
+    await visitor.open(f"{gateway.url}/?platform=hwahae&state=failed")
     await visitor.sees(".dead summary", "UnknownKind")
     for job in jobs[:2]:
         await page.get_by_label(f"choose {job}").check()
@@ -84,14 +79,14 @@ async def test_chosen_dead_letters_are_acted_on_and_edited_args_are_a_new_job(
     await visitor.state("completed")
     await visitor.sees(".job-facts pre", "mended")
     assert jobs[2] not in page.url
+    assert (await standing.http.post(f"{gateway.url}/api/jobs/{jobs[2]}/drop")).status_code == 200  # for those after us
 
 
-async def test_the_overview_tells_what_runs_and_a_platform_is_paused(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("kurly")
-    running = await deployment.submit("kurly", steps=50, seconds=0.5)
-    await deployment.submit("kurly", steps=1)
-    await deployment.submit("musinsa", steps=1)
+async def test_the_overview_tells_what_runs_and_a_platform_is_paused(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    running = await standing.submit("kurly", steps=50, seconds=0.5)
+    await standing.submit("kurly", steps=1)
+    await standing.submit("musinsa", steps=1)
     await visitor.open(gateway.url)
     kurly = visitor.page.locator(".platforms tr").filter(has_text="kurly")
     await expect(kurly.locator(".c-waiting")).to_have_text("1", timeout=PATIENCE_MS)
@@ -109,13 +104,13 @@ async def test_the_overview_tells_what_runs_and_a_platform_is_paused(deployment:
     assert visitor.page.url == f"{gateway.url}/?platform=kurly&state=waiting"
 
 
-async def test_a_new_job_is_submitted_and_what_is_wrong_is_said(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
+async def test_a_new_job_is_submitted_and_what_is_wrong_is_said(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
     await visitor.open(gateway.url)
     await visitor.sees(".platforms", "research")
     await visitor.page.keyboard.press("n")
     form = visitor.page.locator("#submit-form")
-    await form.locator("[name=platform]").select_option("research")
+    await form.locator("[name=platform]").select_option("ably")
     await form.locator("[name=args]").fill("{steps")
     await form.get_by_role("button", name="Submit").click()
     await visitor.sees("#submit-wrong", "not JSON")
@@ -129,13 +124,13 @@ async def test_a_new_job_is_submitted_and_what_is_wrong_is_said(deployment: Depl
     await form.locator("[name=id]").fill("by-hand")
     await form.get_by_role("button", name="Submit").click()
     await visitor.state("waiting")
-    assert visitor.page.url == f"{gateway.url}/jobs/research.by-hand"
+    assert visitor.page.url == f"{gateway.url}/jobs/ably.by-hand"
     await visitor.sees(".job-facts pre", '"steps": 1')
 
 
-async def test_the_keys_lead_everywhere_and_the_theme_is_kept(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    job = await deployment.submit("research", steps=1)
+async def test_the_keys_lead_everywhere_and_the_theme_is_kept(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    job = await standing.submit("ably", steps=1)
     page = visitor.page
     await visitor.open(gateway.url)
     await visitor.sees(".platforms", "research")
@@ -159,13 +154,12 @@ async def test_the_keys_lead_everywhere_and_the_theme_is_kept(deployment: Deploy
     assert await visitor.ask("document.documentElement.dataset.theme") == chosen == "dark"
 
 
-async def test_nothing_is_wider_than_a_phone(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=2, seconds=0.05, text="x" * 500, result="y" * 500)
-    await deployment.ended(job)
-    await deployment.submit("material-processing", steps=1)
-    await deployment.http.post(f"{gateway.url}/api/platforms/material-processing/pause", json={"by": "w" * 100})
+async def test_nothing_is_wider_than_a_phone(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    job = await standing.submit("research", steps=2, seconds=0.05, text="x" * 500, result="y" * 500)
+    await standing.ended(job)
+    await standing.submit("material-processing", steps=1)
+    await standing.http.post(f"{gateway.url}/api/platforms/material-processing/pause", json={"by": "w" * 100})
     await visitor.page.set_viewport_size({"width": 390, "height": 844})
     for path, selector in (
         (f"/jobs/{job}", ".events li"),
@@ -175,6 +169,7 @@ async def test_nothing_is_wider_than_a_phone(deployment: Deployment, visitor: Vi
         await visitor.open(gateway.url + path)
         await expect(visitor.page.locator(selector).last).to_be_visible(timeout=PATIENCE_MS)
         assert await visitor.ask("document.documentElement.scrollWidth") <= 390
+    await standing.http.post(f"{gateway.url}/api/platforms/material-processing/resume")  # for those after us
 
 
 async def test_a_gateway_with_keys_asks_for_one(valkey_url: str, visitor: Visitor) -> None:

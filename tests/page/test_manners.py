@@ -56,9 +56,9 @@ async def test_who_is_signed_out_asks_for_nothing(valkey_url: str, visitor: Visi
         await visitor.open("about:blank")
 
 
-async def test_rows_are_there_before_any_worker_was_heard(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    consumer = await deployment.consumer("research")
+async def test_rows_are_there_before_any_worker_was_heard(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    (worker,) = await standing.beats("research")
     held: list[Route] = []
 
     async def hold(route: Route) -> None:
@@ -70,17 +70,17 @@ async def test_rows_are_there_before_any_worker_was_heard(deployment: Deployment
     await visitor.sees(".platforms tr", "research")
     await expect(visitor.page.get_by_text("no consumer serves this")).to_have_count(0)
     await visitor.page.unroute_all()  # and whatever was held goes on
-    await visitor.sees(".workers tbody tr", consumer.owner)
+    await visitor.sees(".workers tbody tr", worker)
     await visitor.sees(".platforms tr", "no consumer serves this")
 
 
-async def test_a_day_that_is_not_today_is_named(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    body = {"platform": "research", "kind": "drill", "id": "far", "delay_seconds": 1000 * 86400}
-    assert (await deployment.http.post(f"{gateway.url}/api/jobs", json=body)).status_code == 202
-    await deployment.http.post(f"{gateway.url}/api/platforms/research/pause", json={"by": "somebody"})
+async def test_a_day_that_is_not_today_is_named(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    body = {"platform": "ably", "kind": "drill", "id": "far", "delay_seconds": 1000 * 86400}
+    assert (await standing.http.post(f"{gateway.url}/api/jobs", json=body)).status_code == 202
+    await standing.http.post(f"{gateway.url}/api/platforms/ably/pause", json={"by": "somebody"})
     due = f"{datetime.now(UTC) + timedelta(days=1000):%Y-%m-%d} "
-    await visitor.open(f"{gateway.url}/jobs/research.far")
+    await visitor.open(f"{gateway.url}/jobs/ably.far")
     await visitor.sees(".why-waiting li", re.compile(rf"{due}\d\d:\d\d:\d\d, in (1000 d|999 d 23 h)"))
     await visitor.sees(".why-waiting li", "paused by somebody since")
     assert "Z" not in await visitor.page.locator(".why-waiting").inner_text()
@@ -88,15 +88,14 @@ async def test_a_day_that_is_not_today_is_named(deployment: Deployment, visitor:
     await visitor.sees(".axis span", re.compile(r"^\d+ d$"))
     later = datetime.now(UTC) + timedelta(days=3)
     await visitor.page.clock.set_fixed_time(later)
-    await visitor.open(f"{gateway.url}/jobs/research.far")
+    await visitor.open(f"{gateway.url}/jobs/ably.far")
     await visitor.sees(".events .day", f"{datetime.now(UTC):%Y-%m-%d}")
 
 
-async def test_a_label_that_does_not_fit_is_left_out(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=60, seconds=0.01)
-    await deployment.ended(job)
+async def test_a_label_that_does_not_fit_is_left_out(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    job = await standing.submit("research", steps=60, seconds=0.01)
+    await standing.ended(job)
     await visitor.page.set_viewport_size({"width": 390, "height": 844})
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.state("completed")
@@ -111,11 +110,11 @@ async def test_a_label_that_does_not_fit_is_left_out(deployment: Deployment, vis
     assert await visitor.page.locator(".step").count() == 60
 
 
-async def test_a_job_is_found_by_its_key_alone(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    for platform, key in (("kurly", "takeover"), ("kurly", "twin"), ("research", "twin")):
+async def test_a_job_is_found_by_its_key_alone(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    for platform, key in (("zigzag", "takeover"), ("zigzag", "twin"), ("research", "twin")):
         body = {"platform": platform, "kind": "drill", "id": key}
-        answer = await deployment.http.post(f"{gateway.url}/api/jobs", json=body)
+        answer = await standing.http.post(f"{gateway.url}/api/jobs", json=body)
         assert answer.json()["jobId"] == f"{platform}.{key}"
     page = visitor.page
 
@@ -131,12 +130,12 @@ async def test_a_job_is_found_by_its_key_alone(deployment: Deployment, visitor: 
     await page.keyboard.press("Escape")
     await find("takeover")
     await visitor.state("waiting")
-    assert page.url == f"{gateway.url}/jobs/kurly.takeover"
+    assert page.url == f"{gateway.url}/jobs/zigzag.takeover"
     visitor.errors = [error for error in visitor.errors if "404" not in error]
 
 
-async def test_a_state_that_there_is_not_is_said_so(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
+async def test_a_state_that_there_is_not_is_said_so(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
     await visitor.open(f"{gateway.url}/?platform=kurly&state=foo")
     await visitor.sees(".empty", "No job is ever “foo”.")
     await visitor.page.click("text=waiting")

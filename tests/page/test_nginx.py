@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +16,7 @@ import pytest
 
 from ops.bootstrap import CHECKOUT
 from ops.store import LIFELINE, free_port
+from tests.page.byhand import JobByHand
 from tests.page.visitors import Visitor
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -53,7 +54,7 @@ async def behind(
     program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
     if program is None:
         leave_out("there is no nginx on this machine")
-    gateways = [await deployment.gateway(), await deployment.gateway()]
+    gateways = await asyncio.gather(deployment.gateway(), deployment.gateway())
     port = free_port(0)
     text = CONFIGURATION
     for named, given in (("3989", gateways[0].port), ("3990", gateways[1].port), ("8080", port)):
@@ -72,7 +73,7 @@ async def behind(
                 return False
 
         await eventually(f"nginx answers; it said: {folder / 'error.log'}", ready)
-        yield url, gateways
+        yield url, list(gateways)
 
 
 @contextmanager
@@ -115,25 +116,33 @@ async def serving(deployment: Deployment, gateways: list[GatewayProcess]) -> int
 
 
 async def test_a_page_survives_the_death_of_one_gateway_and_then_of_the_other(
-    deployment: Deployment, behind: tuple[str, list[GatewayProcess]], visitor: Visitor
+    deployment: Deployment,
+    behind: tuple[str, list[GatewayProcess]],
+    by_hand: Callable[[int], Awaitable[JobByHand]],
+    visitor: Visitor,
 ) -> None:
     url, gateways = behind
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=24, seconds=0.4)
-    await visitor.open(f"{url}/jobs/{job}")
-    await visitor.sees(".events .text", "1 of 24")  # while the job runs: nginx does not hold it back
+    job = await by_hand(24)
+    await job.shows(1, 1)
+    await visitor.open(f"{url}/jobs/{job.id}")
+    await job.shows(2, 2)
+    await visitor.sees(".events .text", "2 of 24")  # while the job runs: nginx does not hold it back
     visitor.outage = True  # from here on the browser may say that connections were cut
     first = await serving(deployment, gateways)
     other = 1 - first
     gateways[first].kill_group()
+    await job.shows(3, 8)
     assert await serving(deployment, gateways) == other
     await visitor.sees("#link-text", "live")
     gateways[first] = await deployment.gateway(again=gateways[first])
     gateways[other].kill_group()
+    await job.shows(9, 16)
     assert await serving(deployment, gateways) == first
     await visitor.sees("#link-text", "live")
+    await job.shows(17, 24)
+    await job.completes()
     deployment.gateways[:] = [gateways[first]]  # through which histories are read
-    history = await deployment.ended(job)
+    history = await deployment.ended(job.id)
     await visitor.state("completed")
     await visitor.has_shown(history)
     assert [event.seq for event in history] == list(range(1, 28))

@@ -1,5 +1,6 @@
 """The overview in a real browser: what runs is heard, the last ten minutes are there, workers tell of themselves."""
 
+import asyncio
 import re
 import socket
 
@@ -13,13 +14,12 @@ from tests.support.deployment import Deployment
 
 
 async def test_progress_is_heard_on_one_stream_and_never_asked_job_by_job(
-    deployment: Deployment, visitor: Visitor
+    standing: Deployment, visitor: Visitor
 ) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    jobs = [await deployment.submit("research", steps=40, seconds=0.25) for _ in range(3)]
+    (gateway,) = standing.gateways
+    jobs = [await standing.submit("research", steps=40, seconds=0.25) for _ in range(3)]
     for job in jobs:
-        await deployment.started(job)
+        await standing.started(job)
     await visitor.open(gateway.url)
     row = visitor.page.locator(".platforms tr").filter(has_text="research")
     await expect(row.locator(".job")).to_have_count(3, timeout=PATIENCE_MS)
@@ -37,8 +37,7 @@ async def test_progress_is_heard_on_one_stream_and_never_asked_job_by_job(
 async def test_workers_tell_where_they_run_and_the_head_names_the_store(
     deployment: Deployment, visitor: Visitor
 ) -> None:
-    gateway = await deployment.gateway()
-    consumer = await deployment.consumer("research", "kurly")
+    gateway, consumer = await asyncio.gather(deployment.gateway(), deployment.consumer("research", "kurly"))
     await visitor.open(gateway.url)
     row = visitor.page.locator(".workers tbody tr").filter(has_text=consumer.owner)
     await expect(row.locator(".w-host")).to_have_text(socket.gethostname(), timeout=PATIENCE_MS)
@@ -53,22 +52,22 @@ async def test_workers_tell_where_they_run_and_the_head_names_the_store(
     assert await consumer.ended() == 75
 
 
-async def test_the_last_ten_minutes_are_there_when_the_page_is_opened(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
-    await deployment.submit("kurly", steps=1)
-    answer = {"everySeconds": 10, "platforms": {"kurly": {"depth": [None, 4, 9, 1], "ended": [None, None, 6, 12]}}}
+async def test_the_last_ten_minutes_are_there_when_the_page_is_opened(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    await standing.submit("ably", steps=1)
+    answer = {"everySeconds": 10, "platforms": {"ably": {"depth": [None, 4, 9, 1], "ended": [None, None, 6, 12]}}}
 
     async def ten_minutes(route: Route) -> None:
         await route.fulfill(json={"data": answer})
 
     await visitor.page.route("**/api/trends", ten_minutes)
     await visitor.open(gateway.url)
-    kurly = visitor.page.locator(".platforms tr").filter(has_text="kurly")
-    await expect(kurly.locator("svg")).to_have_attribute(
+    row = visitor.page.locator(".platforms tr").filter(has_text="ably")
+    await expect(row.locator("svg")).to_have_attribute(
         "aria-label", "last 10 min: 18 ended; waiting now 1, at most 9", timeout=PATIENCE_MS
     )
-    await expect(kurly.locator(".trend small")).to_have_text("54/min")
-    assert await kurly.locator("rect").count() > 0
+    await expect(row.locator(".trend small")).to_have_text("54/min")
+    assert await row.locator("rect").count() > 0
 
 
 async def test_what_a_key_may_not_do_is_not_offered(valkey_url: str, visitor: Visitor) -> None:
@@ -88,14 +87,17 @@ async def test_what_a_key_may_not_do_is_not_offered(valkey_url: str, visitor: Vi
         visitor.errors = [error for error in visitor.errors if "401" not in error]
 
 
-async def test_every_word_can_be_read_in_light_and_in_dark(deployment: Deployment, visitor: Visitor) -> None:
+async def test_every_word_can_be_read_in_light_and_in_dark(standing: Deployment, visitor: Visitor) -> None:
     """Contrast AA: 4.5 to 1 for whatever is written, on what is painted behind it."""
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    failed = await deployment.submit("research", steps=1, seconds=0.01, fail_times=9)
-    await deployment.submit("kurly", steps=1)
-    await deployment.http.post(f"{gateway.url}/api/platforms/kurly/pause", json={"by": "somebody"})
-    for path, selector in ((f"/jobs/{failed}", ".lane"), ("/", ".w-memory"), ("/?platform=kurly&state=waiting", "td")):
+    (gateway,) = standing.gateways
+    failed = await standing.submit("research", steps=1, seconds=0.01, fail_times=9)
+    await standing.submit("musinsa", steps=1)
+    await standing.http.post(f"{gateway.url}/api/platforms/musinsa/pause", json={"by": "somebody"})
+    for path, selector in (
+        (f"/jobs/{failed}", ".lane"),
+        ("/", ".w-memory"),
+        ("/?platform=musinsa&state=waiting", "td"),
+    ):
         await visitor.open(gateway.url + path)
         await expect(visitor.page.locator(selector).last).to_be_visible(timeout=PATIENCE_MS)
         await visitor.page.emulate_media(color_scheme="light")

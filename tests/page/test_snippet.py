@@ -12,6 +12,7 @@ from playwright.async_api import Route, expect
 from ops.bootstrap import CHECKOUT
 from ops.store import free_port
 from streams.messages import Event
+from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -93,7 +94,7 @@ def said(history: list[Event]) -> list[str]:
 
 
 async def test_the_snippet_shows_each_event_once_though_its_gateway_dies(
-    deployment: Deployment, visitor: Visitor, tmp_path: Path
+    deployment: Deployment, by_hand: Callable[[int], Awaitable[JobByHand]], visitor: Visitor, tmp_path: Path
 ) -> None:
     """Twice on one page: with a gateway that asks for keys, and with one that does not."""
     pages: dict[str, Callable[[], Awaitable[str]]] = {}
@@ -106,7 +107,7 @@ async def test_the_snippet_shows_each_event_once_though_its_gateway_dies(
         """What the shop's own server does: it has the key."""
         with suppress(httpx2.TransportError):
             headers = {"Authorization": f"Bearer {KEY}"}
-            asked = await deployment.http.post(f"{locked.url}/api/tickets", json={"jobId": job}, headers=headers)
+            asked = await deployment.http.post(f"{locked.url}/api/tickets", json={"jobId": job.id}, headers=headers)
             tickets.append(str(asked.json()["ticket"]))
             return tickets[-1]
         return ""
@@ -114,15 +115,16 @@ async def test_the_snippet_shows_each_event_once_though_its_gateway_dies(
     async def pasted(gateway: Gateways, ask: str = "") -> str:
         named, nothing = "http://127.0.0.1:3989/research/stream/research.0199", 'async () => ""'
         assert SNIPPET.count(named) == SNIPPET.count(nothing) == 1
-        snippet = SNIPPET.replace(named, f"{gateway.url}/research/stream/{job}")
+        snippet = SNIPPET.replace(named, f"{gateway.url}/research/stream/{job.id}")
         return snippet.replace(nothing, ask or nothing)
 
     async with site(pages) as origin, AsyncExitStack() as stack:
         free, locked = Gateways(deployment, tmp_path, origin), Gateways(deployment, tmp_path, origin, KEY)
         for gateway in (free, locked):
             stack.callback(gateway.kill)
-        await asyncio.gather(free.start(), locked.start(), deployment.consumer("research"))
-        job = await deployment.submit("research", steps=10, seconds=0.4)
+        await asyncio.gather(free.start(), locked.start())
+        job = await by_hand(10)
+        await job.shows(1, 2)
         pages["/"], pages["/ticket"] = frames, ticket
         pages["/free"] = lambda: pasted(free)
         pages["/locked"] = lambda: pasted(locked, 'async () => (await fetch("/ticket")).text()')
@@ -131,13 +133,15 @@ async def test_the_snippet_shows_each_event_once_though_its_gateway_dies(
         _, *inside = visitor.page.frames
         assert len(inside) == 2
         for frame in inside:
-            await expect(frame.locator("#said")).to_have_text(re.compile("[1-9] of 10"), timeout=PATIENCE_MS)
+            await expect(frame.locator("#said")).to_have_text("2 of 10", timeout=PATIENCE_MS)
         visitor.outage = True
         free.kill()
         locked.kill()
-        await asyncio.sleep(0.5)  # the job goes on, and nobody is there to tell it
+        await job.shows(3, 6)  # nobody is there to tell it
         await asyncio.gather(free.start(), locked.start())
-        history = await deployment.ended(job)
+        await job.shows(7, 10)
+        await job.completes()
+        history = await deployment.ended(job.id)
         for frame in inside:
             await expect(frame.locator("#said")).to_have_text("completed", timeout=PATIENCE_MS)
             assert await frame.evaluate("window.shown") == said(history)

@@ -1,13 +1,15 @@
 """Watching a job in a real browser: whatever happens to its workers, its gateway and its store, each event once."""
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Route, expect
 
 from ops.store import OwnStore, free_port
+from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.builders import forge
 from tests.support.deployment import Deployment
@@ -21,19 +23,20 @@ async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
             yield store, deployment
 
 
-async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(deployment: Deployment, visitor: Visitor) -> None:
+async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(standing: Deployment, visitor: Visitor) -> None:
     """The worker is frozen in the middle of a step; thawed, it reports that step before it hears anything."""
-    gateway = await deployment.gateway()
-    first = await deployment.consumer("research")
-    job = await deployment.submit("research", steps=4, seconds=0.5, block="sleep", result={"sum": 42})
+    (gateway,) = standing.gateways
+    first = await standing.consumer("material-processing")
+    job = await standing.submit("material-processing", steps=4, seconds=0.5, block="sleep", result={"sum": 42})
+    await standing.started(job)
+    standing.start_consumer("material-processing")  # by the time the first one is lost, it is there
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.sees(".events .text", "2 of 4")
     first.freeze()
     await expect(visitor.page).to_have_title(re.compile(r"^(50|75) % · "))
-    await deployment.consumer("research")
     await visitor.sees(".fenced", f"fenced: whatever {first.owner} may still write is refused")
     first.thaw()
-    seen = await deployment.ended(job)
+    seen = await standing.ended(job)
     await visitor.state("completed")
     await visitor.has_shown(seen)
     (name, tone, steps), last = await visitor.lanes()
@@ -47,19 +50,16 @@ async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(deployment: D
     assert sum("/research/stream/" in url for url in visitor.requests) == 1
 
 
-async def test_a_job_that_waits_says_why_and_a_step_opens_what_it_said(
-    deployment: Deployment, visitor: Visitor
-) -> None:
-    gateway = await deployment.gateway()
-    await deployment.consumer("kurly")
-    first = await deployment.submit("kurly", steps=500, seconds=0.2, text="a page")
-    await deployment.reached(first, 1)
-    jobs = [await deployment.submit("kurly", steps=1, seconds=0.01) for _ in range(2)]
+async def test_a_job_that_waits_says_why_and_a_step_opens_what_it_said(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    first = await standing.submit("kurly", steps=500, seconds=0.2, text="a page")
+    await standing.reached(first, 1)
+    jobs = [await standing.submit("kurly", steps=1, seconds=0.01) for _ in range(2)]
     page = visitor.page
     await visitor.open(f"{gateway.url}/jobs/{jobs[1]}")
     await visitor.sees(".why-waiting", "2nd in line")
     await expect(page.locator(".why-waiting a").first).to_have_attribute("href", f"/jobs/{first}")
-    await deployment.http.post(f"{gateway.url}/api/jobs/{first}/cancel")
+    await standing.http.post(f"{gateway.url}/api/jobs/{first}/cancel")
     await visitor.state("completed")
     await expect(page.locator(".why-waiting")).to_have_count(0)
     await visitor.open(f"{gateway.url}/jobs/{first}")
@@ -68,7 +68,7 @@ async def test_a_job_that_waits_says_why_and_a_step_opens_what_it_said(
     clock = await page.locator(".events time").first.inner_text()
     await page.keyboard.press("u")
     await expect(page.locator("#zone")).to_have_text("UTC")
-    event = (await deployment.history(first))[0]
+    event = (await standing.history(first))[0]
     assert await page.locator(".events time").first.inner_text() == event.time[11:23]
     await page.keyboard.press("u")
     assert await page.locator(".events time").first.inner_text() == clock
@@ -76,8 +76,7 @@ async def test_a_job_that_waits_says_why_and_a_step_opens_what_it_said(
 
 async def test_a_store_that_restarts_is_not_noticed(frail: tuple[OwnStore, Deployment], visitor: Visitor) -> None:
     store, deployment = frail
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
     job = await deployment.submit("research", steps=6, seconds=0.4)
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.sees(".events .text", "2 of 6")
@@ -88,17 +87,22 @@ async def test_a_store_that_restarts_is_not_noticed(frail: tuple[OwnStore, Deplo
     await visitor.has_shown(await deployment.history(job))
 
 
-async def test_a_gateway_that_dies_is_found_again(deployment: Deployment, visitor: Visitor) -> None:
+async def test_a_gateway_that_dies_is_found_again(
+    deployment: Deployment, by_hand: Callable[[int], Awaitable[JobByHand]], visitor: Visitor
+) -> None:
     gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=6, seconds=0.4)
-    await visitor.open(f"{gateway.url}/jobs/{job}")
+    job = await by_hand(6)
+    await job.shows(1, 1)
+    await visitor.open(f"{gateway.url}/jobs/{job.id}")
     await visitor.sees(".events .text", "1 of 6")
     visitor.outage = True
     gateway.kill_group()
+    await job.shows(2, 4)
     await visitor.sees("#link-text", re.compile("reconnecting|offline"))
     await deployment.gateway(again=gateway)
-    history = await deployment.ended(job)
+    await job.shows(5, 6)
+    await job.completes()
+    history = await deployment.ended(job.id)
     await visitor.state("completed")
     await visitor.has_shown(history)
     streams = [url for url in visitor.requests if "/research/stream/" in url]
@@ -123,10 +127,10 @@ async def test_a_gateway_that_hangs_is_noticed(deployment: Deployment, visitor: 
     await visitor.has_shown(history)
 
 
-async def test_a_broken_stream_is_resumed_and_a_reset_one_begins_anew(deployment: Deployment, visitor: Visitor) -> None:
+async def test_a_broken_stream_is_resumed_and_a_reset_one_begins_anew(standing: Deployment, visitor: Visitor) -> None:
     """What a gateway would say, word by word: an event twice, an answer that is no stream, another history."""
-    gateway = await deployment.gateway()
-    job = await deployment.submit("research", steps=1)
+    (gateway,) = standing.gateways
+    job = await standing.submit("ably", steps=1)
 
     def events(*events: bytes) -> str:
         ids = [event.split(b'"')[3] for event in events]
@@ -165,17 +169,16 @@ async def test_a_broken_stream_is_resumed_and_a_reset_one_begins_anew(deployment
     visitor.errors = [error for error in visitor.errors if "502" not in error]
 
 
-async def test_what_a_job_says_is_text_and_nothing_else(deployment: Deployment, visitor: Visitor) -> None:
+async def test_what_a_job_says_is_text_and_nothing_else(standing: Deployment, visitor: Visitor) -> None:
     text = (
         "</script><script>window.struck = 1</script><img src=x onerror='window.struck = 2'>\n\nevent: end\ndata: {}\n\n"
         "id: 9\r\nretry: 1\u2028next\u2029line \x00 nul \x1b[31m \u202e turned \U0001f642 &lt;b&gt; {{7*7}} ${7*7}"
     )
-    gateway = await deployment.gateway()
-    await deployment.consumer("research")
-    job = await deployment.submit("research", steps=2, seconds=0.05, text=text, result={"<b>": text})
+    (gateway,) = standing.gateways
+    job = await standing.submit("research", steps=2, seconds=0.05, text=text, result={"<b>": text})
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.state("completed")
-    await visitor.has_shown(await deployment.ended(job))
+    await visitor.has_shown(await standing.ended(job))
     assert (
         await visitor.ask("[...document.querySelectorAll('.events .message')].map((e) => e.textContent)") == [text] * 2
     )
@@ -187,8 +190,8 @@ async def test_what_a_job_says_is_text_and_nothing_else(deployment: Deployment, 
     assert await visitor.ask("document.querySelectorAll('main script, main img').length") == 0
 
 
-async def test_a_job_that_is_not_there_is_said_so(deployment: Deployment, visitor: Visitor) -> None:
-    gateway = await deployment.gateway()
+async def test_a_job_that_is_not_there_is_said_so(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
     visitor.outage = True
     await visitor.open(f"{gateway.url}/jobs/research.<b>none")
     await expect(visitor.page.locator(".empty")).to_contain_text("no job research.<b>none", timeout=PATIENCE_MS)

@@ -28,8 +28,7 @@ async def test_the_seeds_shell_client_sees_each_step_once(
 ) -> None:
     if not shutil.which("curl"):
         leave_out("there is no curl on this machine")
-    gateway = await deployment.gateway()
-    await deployment.consumers(2, "research", pace=SEED)
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumers(2, "research", pace=SEED))
     client = await asyncio.create_subprocess_exec(
         "sh",
         "-c",

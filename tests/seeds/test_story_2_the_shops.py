@@ -1,5 +1,6 @@
 """Story 2: one worker per shop. Each shop does one job after the other, no shop waits for another."""
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -30,8 +31,8 @@ async def running(deployment: Deployment) -> dict[str, Any]:
 
 
 async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> None:
-    await deployment.gateway()
-    workers = await deployment.consumers(2, WORKER_PLATFORMS=WORKER_PLATFORMS)
+    starting = deployment.consumers(2, WORKER_PLATFORMS=WORKER_PLATFORMS)
+    _, workers = await asyncio.gather(deployment.gateway(), starting)
     assert [worker.said("consumer_started")[0]["platforms"] for worker in workers] == ["kurly,hwahae"] * 2
     kurly = [await execute(deployment, "kurly") for _ in range(3)]
     hwahae = [await execute(deployment, "hwahae") for _ in range(2)]

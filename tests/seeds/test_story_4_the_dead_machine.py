@@ -1,5 +1,6 @@
 """Story 4: a hundred requests come in and the machine dies. Nothing is lost, and nobody sees anything twice."""
 
+import asyncio
 import time
 
 from streams.keys import PlatformKeys
@@ -33,8 +34,7 @@ async def test_a_hundred_requests_outlive_the_machine(deployment: Deployment) ->
     before = await done()
     assert before < REQUESTS
 
-    await deployment.gateway(again=gateway)
-    await deployment.consumers(2, "research")
+    await asyncio.gather(deployment.gateway(again=gateway), deployment.consumers(2, "research"))
     histories = await deployment.all_ended(deployment.accepted)
     assert unclean(histories) == []
     assert [history[-1].result for history in histories.values()] == list(range(REQUESTS))

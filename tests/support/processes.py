@@ -19,8 +19,9 @@ from streams import lifeline
 
 ROOT = Path(__file__).resolve().parents[2]
 
-OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT")
-"""What a person may have set in the environment the tests run in; no process of a test inherits it."""
+OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT", "PYTHONDONTWRITEBYTECODE")
+"""What a person may have set in the environment the tests run in; no process of a test inherits it. The last one would
+have each of some hundred processes compile all our modules anew: a fifth of its start."""
 
 
 class Pace(Struct, frozen=True):
