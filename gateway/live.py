@@ -115,7 +115,8 @@ class Live:
             channel = self._channels.get((platform, hint.key))
             if channel is None:
                 continue
-            if channel.reading or not channel.follow(hint):
+            # One that has to be compared with its log grows by that alone: an end that follows would close its streams.
+            if channel in self._behind or channel.reading or not channel.follow(hint):
                 self._behind.setdefault(channel, [])
                 self._work.set()
             else:

@@ -1,12 +1,15 @@
 """live: who comes while others watch sees what is in the store now."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
 
 from gateway.live import Live
 from streams.errors import JobNotFound
+from streams.messages import Hint
+from tests.gateway.test_history import forged
 from tests.support.builders import Desk
 
 
@@ -17,24 +20,42 @@ class Idle:
         pass
 
 
-async def test_an_ended_job_that_is_gone_is_not_shown_to_who_comes_later(desk: Desk) -> None:
+@pytest.fixture
+async def live(desk: Desk) -> AsyncIterator[Live]:
     live = Live(desk.store)
     running = asyncio.create_task(live.run())
-    try:
+    yield live
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_an_ended_job_that_is_gone_is_not_shown_to_who_comes_later(live: Live, desk: Desk) -> None:
+    await desk.submit("a")
+    await desk.cancel("a")
+    async with live.watch(desk.keys, "a", Idle()) as held:
+        assert [b'"cancelled"' in frame for frame in held.frames][-1]
+        assert await desk.transitions.drop(desk.keys, "a") == "ok"
+        with pytest.raises(JobNotFound):
+            async with live.watch(desk.keys, "a", Idle()):
+                pass
         await desk.submit("a")
-        await desk.cancel("a")
-        async with live.watch(desk.keys, "a", Idle()) as held:
-            assert [b'"cancelled"' in frame for frame in held.frames][-1]
-            assert await desk.transitions.drop(desk.keys, "a") == "ok"
-            with pytest.raises(JobNotFound):
-                async with live.watch(desk.keys, "a", Idle()):
-                    pass
-            await desk.submit("a")
-            async with live.watch(desk.keys, "a", Idle()) as anew:
-                assert anew is held
-                assert len(anew.frames) == 1
-                assert b'"queued"' in anew.frames[0]
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        async with live.watch(desk.keys, "a", Idle()) as anew:
+            assert anew is held
+            assert len(anew.frames) == 1
+            assert b'"queued"' in anew.frames[0]
+
+
+async def test_what_does_not_fit_is_compared_with_the_log_before_an_end_is_believed(live: Live, desk: Desk) -> None:
+    held = await desk.start("a")
+    async with live.watch(desk.keys, "a", Idle()) as channel:
+        live.hear("research", [Hint("a", 3, forged("a", 3, 1, "progress", 77))])
+        assert len(channel.frames) == 3
+        await desk.report(held, 1)
+        await desk.complete(held)
+        truth = await desk.log("a")
+        live.hear("research", [Hint("a", 3, truth[2]), Hint("a", 4, truth[3])])  # as one read of the feed brings them
+        assert not channel.fold.ended
+        await live.catch_up(channel)
+        assert channel.fold.ended
+        assert channel.generation == 1
