@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.frames import HEADERS, PING, RESET, farewell, greeting
+from gateway.frames import HEADERS, PING, RESET, farewell, greeting, store_away
 from gateway.live import Live
 from gateway.sse import Connection
 from streams.errors import WrongField
@@ -194,6 +194,10 @@ class Telling(Response):
                     await self._live.heard.wait()
                 self._client.begin()  # whoever has our head may act at once, and waits to hear of it
                 await send(start)
+                if not self._live.heard.is_set():
+                    body = OPENING + (farewell() if self._live.closing else store_away())
+                    await send({"type": "http.response.body", "body": body})
+                    return
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._wait_for_departure, receive)
                     await self._tell(send)

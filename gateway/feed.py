@@ -46,7 +46,8 @@ class Feed:
                     log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
-                self._live.doubt()  # the logs may be there even if the feed is not
+                # The logs may be there even if the feed is not. Who hears of all jobs is told when the store is back.
+                self._live.compare() if isinstance(error, AWAY) else self._live.doubt()
             finally:
                 self._live.heard.clear()
 

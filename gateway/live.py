@@ -129,6 +129,10 @@ class Live:
         for listener in self._listeners:
             if platform is None or listener.wants(platform):
                 listener.doubt(platform)
+        self.compare(platform)
+
+    def compare(self, platform: str | None = None) -> None:
+        """Bring the watched jobs of one platform or of all up to their logs."""
         for channel in self._channels.values():
             if platform in (None, channel.keys.platform):
                 self._behind.setdefault(channel, [])

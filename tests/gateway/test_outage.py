@@ -14,6 +14,7 @@ from streams.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_bodies import problem_of
+from tests.gateway.test_everything import everything
 from tests.gateway.test_streams import told
 from tests.support.builders import Desk
 from tests.support.server import empty
@@ -78,8 +79,9 @@ async def test_without_a_store_requests_are_told_when_to_come_back(frail: OwnSto
 async def test_without_a_store_a_stream_says_so_and_has_its_client_come_back(frail: OwnStore, gateway: str) -> None:
     """Anything but 200 would end a browser's EventSource for good."""
     frail.kill()
-    for last_id in (None, "3-1700000000000000"):
-        async with EventSource(gateway, "research.a") as source, source.open(last_id) as reading:
+    sources = [EventSource(gateway, "research.a"), EventSource(gateway, "research.a"), everything(gateway)]
+    for each, last_id in zip(sources, (None, "3-1700000000000000", None), strict=True):
+        async with each as source, source.open(last_id) as reading:
             assert reading.response.status_code == 200
             assert reading.response.headers["content-type"].startswith("text/event-stream")
             assert await reading.rest() == []
@@ -101,6 +103,20 @@ async def test_a_stream_outlives_its_store(frail: OwnStore, gateway: str, frail_
         assert told(await reading.take(1)) == ["progress 1 2"]
         await desk.complete(held)
         assert told(await reading.rest()) == ["completed 1", "end"]
+
+
+async def test_a_stream_of_all_jobs_is_told_once_that_it_missed_something(
+    frail: OwnStore, gateway: str, frail_desk: Desk
+) -> None:
+    async with everything(gateway) as source, source.open() as reading:
+        await frail_desk.start("a")
+        assert (await reading.take(1))[0].told.status == "started"
+        frail.kill()
+        await asyncio.sleep(1)  # the gateway finds nobody at home a few times
+        frail.start()
+        assert (await reading.take(1))[0].event == "reset"
+        await frail_desk.start("b")
+        assert (await reading.take(1))[0].told.jobId == "research.b"
 
 
 async def test_what_happened_while_the_gateway_was_cut_off_is_told_afterwards(
