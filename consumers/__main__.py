@@ -11,6 +11,7 @@ import structlog
 
 from consumers.consumer import Consumer
 from consumers.handlers import BUILT_IN
+from consumers.handlers.model import model_url
 from consumers.registry import load_handlers
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
@@ -20,7 +21,7 @@ from streams.connection import ANSWER_SECONDS, Store, check_fitness
 from streams.errors import BadConfiguration, NoStore, StoreError, WrongField
 from streams.logs import configure_logs
 from streams.schedules import Schedule
-from streams.settings import StreamsSettings
+from streams.settings import StreamsSettings, naming
 from streams.transitions import Transitions
 
 log = structlog.get_logger()
@@ -39,10 +40,13 @@ def serve(platforms: list[str], handlers: str | None) -> int:
     configure_logs()
     streams = StreamsSettings.read()
     settings = ConsumerSettings.read(streams.platforms, serve=platforms, handlers=handlers)
+    model_url()  # handlers ask for it in each job; a wrong one is told now
     if streams.url is None:
         raise NoStore(NO_ADDRESS)
-    schedules = configured(streams.schedules, streams.platforms, settings.platforms)
-    known = BUILT_IN.under(load_handlers(settings.handlers)) if settings.handlers else BUILT_IN
+    with naming(streams.file):
+        schedules = configured(streams.schedules, streams.platforms, settings.platforms)
+    named_by = "--handlers" if handlers else "TAILRACE_HANDLERS"
+    known = BUILT_IN.under(load_handlers(settings.handlers, named_by)) if settings.handlers else BUILT_IN
     if (fd := lifeline.descriptor()) is not None:
         lifeline.watch(fd)
 

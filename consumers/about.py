@@ -21,7 +21,7 @@ HELD_SECONDS = 1.0  # a loop that is held for longer is told of with each beat
 class Introduction:
     """What is to be told with the next beat, if anything is new."""
 
-    def __init__(self, consumer: psutil.Process, page: Page) -> None:
+    def __init__(self, consumer: psutil.Process, page: Page, deadline_seconds: float) -> None:
         self._consumer = consumer
         self._page = page
         self._lasting = About(
@@ -29,6 +29,7 @@ class Introduction:
             pid=consumer.pid,
             version=version(),
             started_at=iso(int(consumer.create_time() * 1000)),
+            deadline_seconds=deadline_seconds,
         )
         self._note: Note | None = None
         self._told: tuple[object, ...] = ()

@@ -58,7 +58,7 @@ class Heart:
         self._page = page
         self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
         self._consumer = psutil.Process(instructions.consumer_pid)
-        self._about = Introduction(self._consumer, page)
+        self._about = Introduction(self._consumer, page, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
         self._overtime = Overtime(instructions, transitions, page)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)

@@ -17,6 +17,7 @@ from consumers.middleware import Hook
 from consumers.synchronous import SyncAttempt
 from streams.errors import BadConfiguration
 from streams.keys import check_word
+from streams.settings import naming
 
 RunIn = Literal["loop", "thread", "process"]
 Backoff = Callable[[int], float]
@@ -150,27 +151,34 @@ def _args_type(function: Callable[..., Any]) -> Any:
     return inner[0] if inner and not isinstance(inner[0], TypeVar) else Any
 
 
-def load_handlers(where: str) -> Handlers:
-    """The handlers of a user's module, given by import path (`shop.handlers`) or as a file (`./handlers.py`)."""
-    try:
-        module = _module_of_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-    except BadConfiguration:
-        raise
-    except Exception as error:  # a typing mistake there is as likely as a missing module
-        cause = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-        raise BadConfiguration(f"TAILRACE_HANDLERS: cannot import {where}: {cause}") from error
-    found = [value for value in vars(module).values() if isinstance(value, Handlers)]
-    if not found:
-        raise BadConfiguration(f"TAILRACE_HANDLERS: {where} has no Handlers(); write `handles = Handlers()` there")
+def load_handlers(where: str, named_by: str = "TAILRACE_HANDLERS") -> Handlers:
+    """The handlers of a user's module, given by import path (`shop.handlers`) or as a file (`./handlers.py`).
+
+    `named_by`: the setting or the flag it was given with.
+    """
+    with naming(named_by):
+        found = [value for value in vars(_module(where)).values() if isinstance(value, Handlers)]
+        if not found:
+            raise BadConfiguration(f"{where} has no Handlers(); write `handles = Handlers()` there")
     handlers = Handlers()
     for more in found:
         handlers = handlers.under(more)
     return handlers
 
 
+def _module(where: str) -> Any:
+    try:
+        return _module_of_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except BadConfiguration:
+        raise
+    except Exception as error:  # a typing mistake there is as likely as a missing module
+        cause = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise BadConfiguration(f"cannot import {where}: {cause}") from error
+
+
 def _module_of_file(path: Path) -> Any:
     if not path.is_file():
-        raise BadConfiguration(f"TAILRACE_HANDLERS: there is no file {path}")
+        raise BadConfiguration(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

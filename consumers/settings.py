@@ -53,7 +53,8 @@ class ConsumerSettings(Struct, frozen=True):
                 f"TAILRACE_DEADLINE_SECONDS is {deadline:g} and TAILRACE_BEAT_SECONDS is {beat:g}; "
                 "the deadline must be at least three beats"
             )
-        served = _served(platforms, tuple(serve) or env.words("WORKER_PLATFORMS"))
+        source = "the argument PLATFORM" if serve else "WORKER_PLATFORMS"
+        served = _served(platforms, tuple(serve) or env.words("WORKER_PLATFORMS"), source)
         return cls(
             platforms=served,
             owner=_owner(env.text("SERVICE_NAME") or served[0]),
@@ -67,11 +68,11 @@ class ConsumerSettings(Struct, frozen=True):
         )
 
 
-def _served(platforms: Platforms, names: tuple[str, ...]) -> tuple[str, ...]:
+def _served(platforms: Platforms, names: tuple[str, ...], source: str) -> tuple[str, ...]:
     served = tuple(dict.fromkeys(p for name in names for p in platforms.serving(name)))
     unknown = [name for name in names if not platforms.serving(name)]
     if unknown:
-        raise BadConfiguration(f"WORKER_PLATFORMS names {', '.join(unknown)}; declared are {', '.join(platforms)}")
+        raise BadConfiguration(f"{source} names {', '.join(unknown)}; declared are {', '.join(platforms)}")
     return served or tuple(platforms)
 
 

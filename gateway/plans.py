@@ -26,7 +26,7 @@ class PlanBody(Body, frozen=True):
 
 class MaterialBody(Body, frozen=True):
     materialId: Name
-    document: Name | None = None  # where it was uploaded to; else it is called as the material is
+    document: Name | None = None  # where it was uploaded to; else the consumer looks for one called as the material is
     jobId: JobKey | None = None
 
 
@@ -48,7 +48,9 @@ class Plans:
 
     async def material(self, request: Request) -> Response:
         body = await read_body(request, MaterialBody)
-        args = {"materialId": body.materialId, "document": body.document or body.materialId}
+        args = {"materialId": body.materialId}
+        if body.document is not None:
+            args["document"] = body.document
         key = key_of(request, body.jobId, "jobId")
         asked = Submission("material-processing", "process-material", args, key)
         job = await submit(self._producer, request, asked, NAMES)

@@ -95,6 +95,8 @@ class Submissions:
         key = key_of(request, body.jobId, "jobId")
         asked = Submission(platform, kind, args, key, Options(priority=body.priority))
         names = {"id": "jobId", "platform": "params.platform", "args": "params"}
+        if kind == "scan":
+            names["args.params"] = "params"
         job = await submit(self._producer, request, asked, names)
         data = {
             "job_id": job.job_id,
@@ -177,8 +179,12 @@ def line(index: int, asked: Submission | WrongField, result: Submitted | Refused
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
-    root, dot, rest = name.partition(".")
-    return names.get(name) or names.get(root, root) + dot + rest
+    """The field by the name of the longest part of its path that has another name here."""
+    rest = ""
+    while name and name not in names:
+        name, dot, last = name.rpartition(".")
+        rest = dot + last + rest
+    return names.get(name, "") + rest
 
 
 def deduplicated(asked: Submission, job: Submitted) -> bool:

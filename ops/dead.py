@@ -48,7 +48,8 @@ async def show(options: argparse.Namespace, match: Match) -> int:
     if options.json:
         print(msgspec.json.encode([facts_of(job) for job in found]).decode())
         return 0
-    dead = table("job", "kind", "error", "message", "failures", "crashes", "ended")
+    columns = ("job", "kind", "error", "message", "failures", "crashes", "ended")
+    dead = table(*columns, whole=("job",), leaving=("crashes", "failures", "ended", "kind", "message"))
     for job in found:
         facts = facts_of(job)
         error = job.error

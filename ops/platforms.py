@@ -20,9 +20,9 @@ def run(options: argparse.Namespace) -> int:
         told = [{**msgspec.to_builtins(each), "consumers": serving[each.platform]} for each in overviews]
         print(msgspec.json.encode(told).decode())
         return 0
-    shown = table(
-        "platform", "waiting", "running", "delayed", "completed", "failed", "cancelled", "oldest", "workers", ""
-    )
+    counted = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
+    leaving = ("cancelled", "completed", "delayed", "oldest")
+    shown = table("platform", *counted, "oldest", "workers", "", whole=("platform",), leaving=leaving)
     for each in overviews:
         oldest = "" if each.oldest_waiting_seconds is None else f"{each.oldest_waiting_seconds:.1f} s"
         counts = (each.waiting, each.running, each.delayed, each.completed, each.failed, each.cancelled)

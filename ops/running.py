@@ -28,7 +28,8 @@ async def take(options: argparse.Namespace) -> Census:
 def show(census: Census) -> None:
     out = console()
     if census.running:
-        jobs = table("platform", "job", "workflow", "attempt", "progress", "elapsed", "worker")
+        columns = ("platform", "job", "workflow", "attempt", "progress", "elapsed", "worker")
+        jobs = table(*columns, whole=("job",), leaving=("platform", "worker", "workflow", "attempt"))
         for job in census.running:
             record = job.record
             progress = "" if job.progress is None else f"{job.progress:g} %"
@@ -37,7 +38,7 @@ def show(census: Census) -> None:
         show_table(jobs)
         out.print()
     if census.waiting:
-        lines = table("platform", "waiting")
+        lines = table("platform", "waiting", whole=("platform",))
         for platform, count in census.waiting.items():
             row(lines, platform, count)
         show_table(lines)

@@ -84,7 +84,8 @@ def show(found: Sequence[Planned]) -> None:
     if not found:
         console().print("no schedules")
         return
-    rows = table("platform", "schedule", "kind", "when", "missed", "next tick")
+    columns = ("platform", "schedule", "kind", "when", "missed", "next tick")
+    rows = table(*columns, whole=("platform", "schedule"), leaving=("missed", "kind"))
     for planned in found:
         schedule = planned.schedule
         when = f"every {schedule.every_seconds:g} s" if schedule.every_seconds else f"{schedule.cron} {schedule.tz}"

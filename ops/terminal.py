@@ -2,11 +2,13 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+from ops.tables import Rows
 
 _FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that end a colour
 
@@ -44,24 +46,26 @@ def plain(value: object) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def table(*columns: str) -> Table:
-    made = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        made.add_column(column, justify="right" if column in {"seq", "attempt", "elapsed"} else "left")
-    return made
+def table(*columns: str, whole: Sequence[str] = (), leaving: Sequence[str] = ()) -> Rows:
+    """Columns that are never cut, and those that a narrow terminal does without, the first one first."""
+    return Rows(columns, whole, leaving)
 
 
-def show_table(made: Table) -> None:
+def show_table(rows: Rows) -> None:
     """On stdout, without the spaces that fill the last column."""
     out = console()
+    made, left_out = rows.fitted(out.width)
+    out.width = PIPE_WIDTH  # a table that is still too wide is wrapped by the terminal: what is copied stays whole
     with out.capture() as captured:
         out.print(made)
     for line in captured.get().splitlines():
         print(_FILLING.sub(r"\1", line))
+    if left_out:
+        say(f"no room for {', '.join(left_out)}: see --json, or make the terminal wider")
 
 
-def row(to: Table, *cells: object) -> None:
-    to.add_row(*(Text("" if cell is None else plain(cell), style=_style(cell)) for cell in cells))
+def row(to: Rows, *cells: object) -> None:
+    to.rows.append([Text("" if cell is None else plain(cell), style=_style(cell)) for cell in cells])
 
 
 def event_line(event: dict[str, Any]) -> Text:

@@ -14,6 +14,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from consumers.handlers.material import OF_UP
+from consumers.handlers.model import model_url
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from gateway.settings import GatewaySettings
@@ -39,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
     settings = GatewaySettings.read(port=options.port)
     lanes = chosen_lanes(settings.streams.platforms, options.platforms)
     grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
+    model_url()
     refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
     port = free_port(settings.host, settings.port)
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):
@@ -140,8 +143,9 @@ class Up:
         self._host, self._port = address
         self._grace_seconds = grace_seconds
         self._gateway = Supervised(family, "gateway", role("gateway"), HOST=self._host, PORT=str(self._port))
+        for_consumers = {**NOT_FOR_HANDLERS, OF_UP: str((family.logs.parent / "materials").absolute())}
         self._consumers = [
-            Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]), **NOT_FOR_HANDLERS)
+            Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]), **for_consumers)
             for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
         self._begun: list[Supervised] = []

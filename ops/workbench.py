@@ -126,7 +126,8 @@ class Workbench:
     @contextmanager
     def _start(self, name: str, command: list[str], **variables: str) -> Iterator[Child]:
         # What this shell has set for Tailrace does not count: everybody measures the same thing.
-        unset = {word: "" for word in os.environ if word.startswith("TAILRACE_") and word != lifeline.VARIABLE}
+        ours = ("TAILRACE_", "LLM_")
+        unset = {word: "" for word in os.environ if word.startswith(ours) and word != lifeline.VARIABLE}
         options = self._family.options(name, **{**unset, "TAILRACE_CONFIG": str(self._config), **variables})
         with options["stdout"]:
             process = subprocess.Popen(command, **options)

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     consumers, abouts = anyio.run(look, options)
     if options.json:
         told = [
-            {**msgspec.to_builtins(each), "alive": each.alive, **msgspec.structs.asdict(about_of(each, abouts))}
+            {**msgspec.structs.asdict(about_of(each, abouts)), **msgspec.to_builtins(each), "alive": each.alive}
             for each in consumers
         ]
         print(msgspec.json.encode(told).decode())
@@ -28,11 +28,13 @@ def run(options: argparse.Namespace) -> int:
     if not consumers:
         say("no consumer is there; start one with `python3 -m ops consume`, or all with `python3 -m ops up`")
         return 0
-    shown = table("worker", "host", "platforms", "version", "state", "seen", "lag", "memory", "jobs")
+    columns = ("worker", "host", "platforms", "version", "state", "seen", "lag", "memory", "jobs")
+    whole = ("worker", "platforms", "jobs")
+    shown = table(*columns, whole=whole, leaving=("host", "version", "memory", "lag", "jobs", "platforms"))
     for each in consumers:
         about = about_of(each, abouts)
         facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), jobs_of(each))
-        platforms = ",".join(each.platforms)
+        platforms = ", ".join(each.platforms)
         row(shown, each.owner, about.host or "", platforms, about.version or "", WORDS[each.alive], seen(each), *facts)
     show_table(shown)
     return 0

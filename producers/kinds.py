@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streams.errors import WrongField
 from streams.validation import field_of
@@ -18,11 +18,20 @@ class Research(Struct, frozen=True, forbid_unknown_fields=True):
     query: Text
 
 
+class ScanParams(Struct, frozen=True):
+    """Which products; whatever else a workflow says of itself may stand beside them."""
+
+    # A shop counts its products, or names them, by their address if need be. Nothing named: a few sample pages.
+    product_ids: Annotated[list[Annotated[str, Meta(max_length=2000)] | int], Meta(max_length=10_000)] | UnsetType = (
+        UNSET
+    )
+
+
 class Scan(Struct, frozen=True, forbid_unknown_fields=True):
     """Walk the products of a shop; `params.product_ids` names them."""
 
     workflow_id: Name = "scan"
-    params: dict[str, Any] = {}
+    params: ScanParams = ScanParams()
 
 
 class MakePlan(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +47,9 @@ class ProcessMaterial(Struct, frozen=True, forbid_unknown_fields=True):
     """Read a document, cut it into pieces, and store them with a vector each."""
 
     materialId: Name
-    document: Name  # a file of the configured folder, or an https address of a configured host
+    # A file of the configured folder, or an https address of a configured host; else the file is called as the material
+    # is. Where no folder is configured, and there is no such file, a short sample is read.
+    document: Name | None = None
 
 
 class Drill(Struct, frozen=True, forbid_unknown_fields=True):

@@ -127,7 +127,7 @@ def configured(schedules: Iterable[Schedule], platforms: Platforms, served: Sequ
         try:
             check(schedule, platforms)
         except WrongField as error:
-            raise BadConfiguration(f"schedule {schedule.name} in the configuration file: {error}") from None
+            raise BadConfiguration(f"schedule {schedule.name}: {error}") from None
     return chosen
 
 

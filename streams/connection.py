@@ -109,7 +109,7 @@ def explain(error: Exception) -> Exception:
     if text.startswith(AWAY):
         return NoStore(f"the store does not serve now: {text}")
     if text.startswith(CLOSED_TO_US):
-        return BadConfiguration(f"the store refuses these credentials: {text}")
+        return BadConfiguration(f"the store refuses the credentials of REDIS_URL: {text}")
     if text.startswith("OOM"):
         return StoreFull("the store has no memory left for new work; running jobs go on")
     return ServerRefusal(text)

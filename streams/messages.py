@@ -1,9 +1,9 @@
 """What travels between the rooms and through the store: frozen structs, new fields always with a default."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from streams.options import NO_OPTIONS, Options
 from streams.states import State, Status
@@ -141,12 +141,13 @@ class Refused(Struct, frozen=True):
 
 
 class About(Struct, frozen=True, omit_defaults=True):
-    """What a consumer tells of itself with its beats, for people to read; nothing is decided by it."""
+    """What a consumer tells of itself with its beats, for people to read; no job's way depends on it."""
 
     host: str | None = None
     pid: int | None = None
     version: str | None = None
     started_at: str | None = None
+    deadline_seconds: Annotated[float, Meta(gt=0)] | None = None  # silent for as long, it is taken for lost
     memory_bytes: int | None = None
     lag_seconds: float | None = None  # the longest time its loop was held, of the last seconds
     refused: tuple[Refused, ...] = ()

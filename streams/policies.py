@@ -119,10 +119,9 @@ class Platforms(Mapping[str, Policy]):
             try:
                 changed[name] = msgspec.convert({**known, **fields}, Policy)
             except msgspec.ValidationError as error:
-                wrong = sentence_of(error, Policy)
-                raise BadConfiguration(f"platform {name} in the configuration file: {wrong}") from None
+                raise BadConfiguration(f"platform {name}: {sentence_of(error, Policy)}") from None
             except (WrongField, TypeError) as error:
-                raise BadConfiguration(f"platform {name} in the configuration file: {error}") from None
+                raise BadConfiguration(f"platform {name}: {error}") from None
         return Platforms(changed)
 
     def known(self, name: str) -> str:

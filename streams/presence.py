@@ -4,24 +4,26 @@ No clock but our own counts: the store's time and the consumers' may jump, a cou
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import anyio
 import msgspec
 from msgspec import Struct
 
+from streams.connection import ServerRefusal
 from streams.errors import WrongField
 from streams.keys import PlatformKeys, join_id, split_id
 from streams.messages import About
 from streams.spoilt import of_each
-from streams.transitions import Transitions
+from streams.transitions import BrokenOperation, Transitions
 
-DEADLINE_SECONDS = 10.0  # a consumer's usual deadline: one that is silent for as long is not alive
+DEADLINE_SECONDS = 10.0  # of a consumer that does not tell its own: one that is silent for as long is not alive
 PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise
 LOOK_SECONDS = 0.1
 GLANCE_SECONDS = 0.5  # how old a look may be for who does not want to wait
 CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change says nothing of now
+NOTHING = About()
 
 
 class Consumer(Struct, frozen=True):
@@ -67,6 +69,7 @@ class Presence:
         self._platforms = {keys.platform for keys in self._keys}
         self._patience_seconds = patience_seconds
         self._watches: dict[str, Watch] = {}
+        self._deadlines: dict[str, float] = {}  # of those that beat
         self._looked: float | None = None
         self._one_at_a_time = anyio.Lock()
 
@@ -88,18 +91,25 @@ class Presence:
                 now = await self._look()
         if self._looked is None or now - self._looked > CONTINUITY_SECONDS:
             return None
-        return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
+        # As it was when we looked: nobody was silent because the store keeps us waiting.
+        return [tell(owner, watch, self._looked) for owner, watch in sorted(self._watches.items())]
 
     async def told(self) -> dict[str, About]:
         """What consumers tell of themselves. What is not of these platforms, or not what they write, is left out."""
         found: dict[str, About] = {}
-        for flat in await self._transitions.store.commands([("HGETALL", keys["consumers"]) for keys in self._keys]):
+        for flat in (await of_each(self._keys, self._introductions)).values():
             for owner, raw in zip(flat[::2], flat[1::2], strict=True):
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     about = msgspec.json.decode(raw, type=About)
                     refused = tuple(each for each in about.refused if self._is_ours(each.job_id))
                     found[owner.decode()] = msgspec.structs.replace(about, refused=refused)
         return found
+
+    async def _introductions(self, platforms: Sequence[PlatformKeys]) -> list[list[bytes]]:
+        try:
+            return await self._transitions.store.commands([("HGETALL", keys["consumers"]) for keys in platforms])
+        except ServerRefusal as error:
+            raise BrokenOperation(str(error)) from None
 
     def _is_ours(self, job_id: str) -> bool:
         try:
@@ -110,6 +120,7 @@ class Presence:
     async def _look(self) -> float:
         looks = await of_each(self._keys, self._transitions.observe)
         now = time.monotonic()
+        await self._learn_deadlines({owner for look in looks.values() for owner in look.beats})
         continuous = self._looked is not None and now - self._looked <= CONTINUITY_SECONDS
         known, self._watches, self._looked = (self._watches if continuous else {}), {}, now
         counters: dict[str, dict[str, str]] = {}
@@ -124,6 +135,7 @@ class Presence:
             if watch.counters and any(watch.counters.get(platform) != counter for platform, counter in seen.items()):
                 watch.changed = now
             watch.counters, watch.platforms, watch.jobs = seen, set(seen), []
+            watch.deadline_seconds = self._deadlines.get(owner, DEADLINE_SECONDS)
             self._watches[owner] = watch
         for platform, look in looks.items():
             for lease in look.leases:
@@ -132,6 +144,15 @@ class Presence:
                 watch.jobs.append(join_id(platform, lease.key))
                 watch.deadline_seconds = max(watch.deadline_seconds, lease.deadline_seconds)
         return now
+
+    async def _learn_deadlines(self, owners: set[str]) -> None:
+        """Ask once for each owner: it tells its deadline with its first beat, and never another."""
+        if new := owners - self._deadlines.keys():
+            told = await self.told()
+            for owner in new:
+                self._deadlines[owner] = told.get(owner, NOTHING).deadline_seconds or DEADLINE_SECONDS
+        for gone in self._deadlines.keys() - owners:
+            del self._deadlines[gone]
 
 
 def tell(owner: str, watch: Watch, now: float) -> Consumer:

@@ -1,8 +1,11 @@
 """Settings from the environment: read once, checked at once; a wrong one names itself."""
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +21,15 @@ SCHEMES = ("redis://", "rediss://", "unix://")
 
 
 TABLES = ("platforms", "schedules")  # what a configuration file may hold
+
+
+@contextmanager
+def naming(setting: str) -> Iterator[None]:
+    """Put the setting that is being read in front of what is found wrong with it."""
+    try:
+        yield
+    except BadConfiguration as error:
+        raise BadConfiguration(f"{setting}: {error}") from error
 
 
 class Environment:
@@ -77,17 +89,22 @@ class StreamsSettings(Struct, frozen=True):
     url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: nobody said
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
+    file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for whoever finds more wrong with it
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self:
         env = environment or Environment()
-        platforms = Platforms().declare(env.words("TAILRACE_PLATFORMS"))
+        with naming("TAILRACE_PLATFORMS"):
+            platforms = Platforms().declare(env.words("TAILRACE_PLATFORMS"))
         schedules: tuple[Schedule, ...] = ()
+        file = ""
         if path := env.text("TAILRACE_CONFIG"):
+            file = f"TAILRACE_CONFIG: {path}"
             config = _config(path)
-            platforms = platforms.configure(config.get("platforms", {}))
-            schedules = _schedules(config.get("schedules", {}), platforms)
-        return cls(url=_url(env), platforms=platforms, schedules=schedules)
+            with naming(file):
+                platforms = platforms.configure(_tables(config, "platforms"))
+                schedules = _schedules(_tables(config, "schedules"), platforms)
+        return cls(url=_url(env), platforms=platforms, schedules=schedules, file=file)
 
 
 def _url(env: Environment) -> str | None:
@@ -97,12 +114,22 @@ def _url(env: Environment) -> str | None:
             "REDIS_PORT is set without REDIS_HOST; say where the store is with both, or with REDIS_URL"
         )
     if url is None and (host := env.text("REDIS_HOST")):
-        url = f"redis://{host}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
+        url = f"redis://{_host(host)}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
     if url is not None and not url.startswith(SCHEMES):
         scheme, found, _ = url.partition("://")
         begins = f"begins with {scheme!r}" if found else "has no scheme"  # then all of it may be a password
         raise BadConfiguration(f"REDIS_URL {begins}; this version serves {', '.join(SCHEMES)}")
     return url
+
+
+def _host(name: str) -> str:
+    """A host as a URL takes it. What is none is not repeated: it may be an address with a password."""
+    if re.fullmatch(r"[\w.-]+", name):
+        return name
+    try:
+        return f"[{IPv6Address(name)}]"
+    except ValueError:
+        raise BadConfiguration("REDIS_HOST is no name of a host; a whole address is given with REDIS_URL") from None
 
 
 def _config(path: str) -> dict[str, Any]:
@@ -111,7 +138,7 @@ def _config(path: str) -> dict[str, Any]:
             tables = tomllib.load(file)
     except OSError as error:
         raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # no TOML, or no UTF-8
         raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None
     if unknown := tables.keys() - TABLES:
         raise BadConfiguration(
@@ -120,19 +147,23 @@ def _config(path: str) -> dict[str, Any]:
     return tables
 
 
-def _schedules(table: Any, platforms: Platforms) -> tuple[Schedule, ...]:
+def _tables(config: dict[str, Any], name: str) -> dict[str, Any]:
+    tables = config.get(name, {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise BadConfiguration(f"{name}: write each as a table [{name}.NAME]")
+    return tables
+
+
+def _schedules(table: dict[str, Any], platforms: Platforms) -> tuple[Schedule, ...]:
     """The `[schedules.NAME]` tables of a configuration file."""
-    if not isinstance(table, dict):
-        raise BadConfiguration("schedules in the configuration file: write each as a table [schedules.NAME]")
     found = []
     for name, fields in table.items():
         try:
             schedule = msgspec.convert({**fields, "name": name}, Schedule)
             platforms.known(schedule.platform)
         except msgspec.ValidationError as error:
-            wrong = sentence_of(error, Schedule)
-            raise BadConfiguration(f"schedule {name} in the configuration file: {wrong}") from None
-        except (WrongField, TypeError) as error:
-            raise BadConfiguration(f"schedule {name} in the configuration file: {error}") from None
+            raise BadConfiguration(f"schedule {name}: {sentence_of(error, Schedule)}") from None
+        except WrongField as error:
+            raise BadConfiguration(f"schedule {name}: {error}") from None
         found.append(schedule)
     return tuple(found)

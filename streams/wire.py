@@ -8,18 +8,29 @@ not hear its own. Nothing is ever sent twice.
 import asyncio
 from collections import deque
 from typing import Any, cast
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 import hiredis
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from streams.errors import BadConfiguration, NoStore
 
 NOT_A_URL = (
     "it is no address; write redis://[user:password@]host[:port][/db], with / ? # @ : in a password as %2F and so on"
+)
+NOT_A_DATABASE = (
+    "its database is no whole number; write redis://host:port/0 or unix://path?db=0, "
+    "with / ? # @ : in a password as %2F and so on"
+)
+NO_SUCH_DATABASE = (  # what servers say to SELECT
+    "DB index is out of range",
+    "invalid DB index",
+    "value is not an integer or out of range",
+    "SELECT is not allowed in cluster mode",
 )
 
 Answer = asyncio.Future[Any]
@@ -108,6 +119,7 @@ class Door:
     def __init__(self, url: str, connect_seconds: float) -> None:
         self._connect_seconds = connect_seconds
         try:
+            check_database(urlsplit(url))
             self._pool = ConnectionPool.from_url(url)
             self._pool.connection_kwargs |= {  # not given with the URL: its query would go before them
                 "protocol": 2,
@@ -116,7 +128,7 @@ class Door:
                 **({} if url.startswith("unix://") else {"socket_keepalive": True}),
             }
             self._pool.make_connection()  # type: ignore[no-untyped-call]
-        except TypeError as error:  # an option after `?` that there is not
+        except (TypeError, RedisError) as error:  # an option after `?` that there is not, or may not be this
             raise BadConfiguration(f"REDIS_URL: {error}") from None
         except ValueError:  # it may quote a piece of the password
             raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}") from None
@@ -126,12 +138,30 @@ class Door:
         try:
             async with asyncio.timeout(2 * self._connect_seconds):
                 await connection.connect()
-        except AuthenticationError as error:
-            raise BadConfiguration(f"the store refuses these credentials: {error}") from error
         except (RedisError, OSError, TimeoutError, RuntimeError) as error:
             # RuntimeError is how uvloop says that the other side hung up before we had said a word.
             await connection.disconnect(nowait=True)
-            raise NoStore(f"the store does not answer: {error or type(error).__name__}") from error
+            raise why_not_open(error, connection.db) from error
         wire = Wire(answer_seconds)
         wire.take_over(connection)
         return wire
+
+
+def why_not_open(error: Exception, database: int) -> BadConfiguration | NoStore:
+    """Would another address help, or may the store come back?"""
+    said = error.__cause__ if isinstance(error.__cause__, RedisError) else error  # on a unix socket it is wrapped
+    if isinstance(said, AuthenticationError | NoPermissionError):
+        return BadConfiguration(f"the store refuses the credentials of REDIS_URL: {said}")
+    if any(words in str(said) for words in NO_SUCH_DATABASE):
+        return BadConfiguration(f"REDIS_URL names database {database}, which this store does not have: {said}")
+    return NoStore(f"the store does not answer: {error or type(error).__name__}")
+
+
+def check_database(url: SplitResult) -> None:
+    """Refuse a database that is no number: redis-py would take 0. Perhaps it is a piece of a password: no quoting."""
+    if url.port == 0 or url.fragment:  # redis-py would take 6379, and leave out what is part of a password
+        raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}")
+    path = [] if url.scheme == "unix" else [unquote(url.path).strip("/")]
+    for word in (*filter(None, path), *parse_qs(url.query).get("db", [])):
+        if not (word.isascii() and word.isdigit()):
+            raise BadConfiguration(f"REDIS_URL: {NOT_A_DATABASE}")

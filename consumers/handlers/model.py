@@ -5,12 +5,34 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
+from streams.errors import BadConfiguration
 from streams.settings import Environment
+
+NOT_A_URL = (
+    "LLM_SERVER_URL is no address of a server; write http://[user:password@]host[:port][/path], or https://, "
+    "with / ? # @ : in a password as %2F and so on"
+)
 
 
 def model_url() -> str | None:
-    """LLM_SERVER_URL; it may hold a password, so it may come from a file as well."""
-    return Environment().secret("LLM_SERVER_URL")
+    """LLM_SERVER_URL, checked; it may hold a password, so it may come from a file as well, and no error repeats it."""
+    url = Environment().secret("LLM_SERVER_URL")
+    if url is not None and not is_address(url):
+        raise BadConfiguration(NOT_A_URL)
+    return url
+
+
+def is_address(url: str) -> bool:
+    """Can a server be asked there?"""
+    try:
+        parts = urlsplit(split(url)[0])
+        port, host = parts.port, parts.hostname or ""
+        host.encode("idna")  # here it shows when a part of a name is empty or too long
+    except ValueError:
+        return False
+    plain = all("!" <= letter <= "~" for letter in urlunsplit(parts))
+    more = parts.query or parts.fragment  # they would come before the path that is asked for
+    return parts.scheme in ("http", "https") and bool(host) and port != 0 and plain and not more
 
 
 def ask_model(url: str, prompt: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import anyio
+from msgspec import UNSET
 
 from consumers.attempt import Attempt
 from consumers.registry import Handlers
@@ -16,8 +17,8 @@ PAUSE_SECONDS = 0.2  # what looking at one product takes here
 
 @handles("scan")
 async def scan(attempt: Attempt[Scan]) -> dict[str, Any]:
-    named = attempt.args.params.get("product_ids")
-    products = named if isinstance(named, list) else SAMPLE
+    named = attempt.args.params.product_ids
+    products = SAMPLE if named is UNSET else named
     for number, product in enumerate(products, start=1):
         await anyio.sleep(PAUSE_SECONDS)
         await attempt.progress(number, of=len(products), message=f"scanned {product}")

@@ -11,7 +11,7 @@ const EXAMPLES = {
   research: { query: "tides" },
   scan: { workflow_id: "scan", params: { product_ids: ["a-1", "a-2", "a-3"] } },
   "make-plan": { userId: "u-1", goal: "pass the exam", materialIds: ["m-1", "m-2"] },
-  "process-material": { materialId: "m-1", document: "notes.txt" },
+  "process-material": { materialId: "m-1" },
 };
 
 // `from`: the job whose platform, kind and args are given; it stays as it is.

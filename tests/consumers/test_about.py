@@ -81,9 +81,10 @@ def test_a_half_written_note_is_no_note(page: Page) -> None:
 
 
 def test_a_heart_tells_where_its_consumer_runs_and_then_only_what_is_new(page: Page) -> None:
-    introduction = Introduction(psutil.Process(), page)
+    introduction = Introduction(psutil.Process(), page, 1.5)
     first = told(introduction)
     assert (first.pid, first.version, first.lag_seconds) == (os.getpid(), version(), None)
+    assert first.deadline_seconds == 1.5
     assert first.host
     assert first.memory_bytes
     assert first.memory_bytes > 1_000_000
@@ -101,7 +102,7 @@ def test_a_heart_tells_where_its_consumer_runs_and_then_only_what_is_new(page: P
 
 
 def test_a_loop_that_is_held_is_told_of_with_each_beat(page: Page) -> None:
-    introduction = Introduction(psutil.Process(), page)
+    introduction = Introduction(psutil.Process(), page, 1.5)
     vitals = Vitals(page)
     vitals.tick(1.5)
     for _ in range(2):
@@ -110,7 +111,7 @@ def test_a_loop_that_is_held_is_told_of_with_each_beat(page: Page) -> None:
 
 
 def test_it_is_told_anew_after_a_while(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    introduction = Introduction(psutil.Process(), page)
+    introduction = Introduction(psutil.Process(), page, 1.5)
     introduction.heard()
     later = time.monotonic() + EVERY_SECONDS + 1
     monkeypatch.setattr("consumers.about.time.monotonic", lambda: later)

@@ -1,11 +1,18 @@
 """What a consumer is told."""
 
-import pytest
+import os
+from pathlib import Path
+from unittest.mock import patch
 
+import pytest
+import redis
+
+from consumers.__main__ import main
 from consumers.settings import ConsumerSettings
 from streams.errors import BadConfiguration
 from streams.policies import Platforms
 from streams.settings import Environment
+from tests.ops.commands import environment
 
 
 def read(**variables: str) -> ConsumerSettings:
@@ -53,3 +60,69 @@ def test_every_process_has_a_name_of_its_own() -> None:
 def test_a_wrong_setting_names_itself(name: str, value: str) -> None:
     with pytest.raises(BadConfiguration, match=name):
         read(**{name: value})
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str, **variables: str) -> str:
+    """What a consumer says that must not start."""
+    told = environment(**{"REDIS_URL": "redis://127.0.0.1:1", **variables})
+    with patch.dict(os.environ, told, clear=True), patch("consumers.__main__.configure_logs"):  # logs are of us all
+        assert main([*words]) == 78
+    (said,) = capsys.readouterr().err.splitlines()
+    return str(said)
+
+
+def test_an_argument_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "nope", "kurly", WORKER_PLATFORMS="ably")
+    assert said.startswith("the argument PLATFORM names nope; declared are oliveyoung,")
+    assert refused(capsys, WORKER_PLATFORMS="nope").startswith("WORKER_PLATFORMS names nope; declared are")
+
+
+@pytest.mark.parametrize("where", ["./none.py", "no.such.module", "json"])
+def test_handlers_are_named_by_what_they_were_given_with(capsys: pytest.CaptureFixture[str], where: str) -> None:
+    assert refused(capsys, "--handlers", where, TAILRACE_HANDLERS="other").startswith("--handlers: ")
+    assert refused(capsys, TAILRACE_HANDLERS=where).startswith("TAILRACE_HANDLERS: ")
+
+
+def test_handlers_that_contradict_each_other_name_where_they_are(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "handlers_with_two_of_a_kind.py"
+    twice = "@handles('own')\nasync def own(attempt): ...\n" * 2
+    file.write_text(f"from consumers import Handlers\nhandles = Handlers()\n{twice}")
+    assert refused(capsys, "--handlers", str(file)).startswith("--handlers: two handlers for the kind 'own'")
+
+
+def test_a_wrong_model_stops_the_consumer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert refused(capsys, "research", LLM_SERVER_URL="foo").startswith("LLM_SERVER_URL is no address of a server")
+    said = refused(capsys, "research", LLM_SERVER_URL_FILE=str(tmp_path / "none"))
+    assert said.startswith("LLM_SERVER_URL_FILE: cannot read")
+
+
+def test_a_database_that_is_no_number_stops_the_consumer(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "research", REDIS_URL="redis://127.0.0.1:1/zz")
+    assert said.startswith("REDIS_URL: its database is no whole number")
+
+
+@pytest.mark.parametrize("number", ["99", "99999999999999999999"])
+def test_a_database_that_the_store_does_not_have_stops_the_consumer(
+    capsys: pytest.CaptureFixture[str], store_url: str, number: str
+) -> None:
+    said = refused(capsys, "research", REDIS_URL=f"{store_url}?db={number}")
+    assert said.startswith(f"REDIS_URL names database {number}, which this store does not have: ")
+    assert store_url not in said
+
+
+def test_a_user_that_may_not_choose_a_database_or_has_another_password_is_told_so(
+    capsys: pytest.CaptureFixture[str], valkey_url: str
+) -> None:
+    said = []
+    with redis.Redis.from_url(valkey_url) as client:
+        client.execute_command("ACL", "SETUSER", "narrow", "on", ">hidden", "~*", "+@all", "-select")
+        try:
+            for password in ("hidden", "hidden-as-well"):
+                url = valkey_url.replace("://", f"://narrow:{password}@") + "?db=1"
+                said.append(refused(capsys, "research", REDIS_URL=url))
+        finally:
+            client.execute_command("ACL", "DELUSER", "narrow")
+    assert all(line.startswith("the store refuses the credentials of REDIS_URL: ") for line in said)
+    assert "hidden" not in "".join(said)

@@ -26,6 +26,7 @@ async def test_an_uploaded_material_is_accepted_at_once(http: httpx2.AsyncClient
     answer = await http.post("/api/materials/complete-upload", json={"materialId": "m1"})
     assert answer.status_code == 202
     assert answer.json() == {"materialId": "m1", "status": "processing", "jobId": answer.json()["jobId"]}
+    assert (await http.get(answer.headers["location"] + "/args")).json()["data"]["args"] == {"materialId": "m1"}
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ def test_a_wrong_setting_names_itself(valkey_url: str) -> None:
     assert "PORT" in said[0]
 
 
+def test_a_database_that_is_none_stops_it(valkey_url: str) -> None:
+    for database, sentence in (("zz", "its database is no whole number"), ("99", "REDIS_URL names database 99")):
+        code, said = gateway(f"{valkey_url}?db={database}", "--port", "0")
+        assert code == 78
+        assert "REDIS_URL" in said[-1]
+        assert sentence in said[-1]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_every_name_of_this_machine_will_do(host: str) -> None:
     assert GatewaySettings.read(Environment({"HOST": host, "PORT": "8080"})).port == 8080

@@ -145,6 +145,29 @@ async def test_a_workflow_called_scan_is_a_scan_of_its_params(
     assert await args_of(desk_on("kurly"), "s") == {"workflow_id": "scan", "params": params}
 
 
+@pytest.mark.parametrize(("wrong", "field"), [("abc", ""), (None, ""), ([1, None, {}], "[1]"), ([1] * 10_001, "")])
+async def test_products_that_are_no_list_of_ids_are_refused_by_their_name(
+    http: httpx2.AsyncClient, store: Store, wrong: Any, field: str
+) -> None:
+    params = {"product_ids": wrong, "shop": {"any": "thing"}}
+    async with untouched(store):
+        for workflow in ("scan", "daily-prices"):
+            body = {"workflow_id": workflow, "params": params}
+            problem = problem_of(await http.post("/api/v2/workflows/execute", json=body), 422, "WRONG_FIELD")
+            assert problem["field"] == f"params.product_ids{field}"
+        job = {"platform": "kurly", "kind": "scan", "args": {"params": params}}
+        problem = problem_of(await http.post("/api/jobs", json=job), 422, "WRONG_FIELD")
+        assert problem["field"] == f"args.params.product_ids{field}"
+
+
+async def test_a_wrong_field_of_a_workflow_of_another_kind_is_named_as_it_was_sent(http: httpx2.AsyncClient) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [({"steps": -1}, "params.steps"), ({"params": {}}, "params.params")]
+    for params, field in wrong:
+        body = {"workflow_id": "drill", "params": params}
+        problem = problem_of(await http.post("/api/v2/workflows/execute", json=body), 422, "WRONG_FIELD")
+        assert problem["field"] == field
+
+
 async def test_of_many_jobs_the_valid_ones_are_accepted_and_the_others_named(
     http: httpx2.AsyncClient, store: Store
 ) -> None:

@@ -32,12 +32,14 @@ async def test_nobody_serves_an_empty_store(http: httpx2.AsyncClient, store: Sto
 
 
 async def test_every_consumer_is_named_with_its_platforms_beat_and_jobs(deployment: Deployment) -> None:
-    gateway, consumer = await asyncio.gather(deployment.gateway(), deployment.consumer("research", "kurly"))
+    slow = deployment.consumer("research", "kurly", TAILRACE_DEADLINE_SECONDS="12")
+    gateway, consumer = await asyncio.gather(deployment.gateway(), slow)
     job = await deployment.submit("kurly", steps=100, seconds=1)
     await deployment.started(job)
     worker = (await workers(deployment.http, gateway.url))[consumer.owner]
     assert (worker["platforms"], worker["jobs"], worker["alive"]) == (["kurly", "research"], [job], True)
     assert 0 <= worker["last_change_seconds"] < 10
+    assert worker["deadline_seconds"] == 12
     assert worker["beats"] > 0
     assert (worker["host"], worker["pid"], worker["version"]) == (socket.gethostname(), consumer.pid, version())
     assert worker["memory_bytes"] > 10_000_000
@@ -76,6 +78,47 @@ async def test_a_frozen_consumer_is_not_alive_once_it_was_seen_silent(store: Sto
     assert presence._looked is not None
     presence._looked -= 60  # nobody asked for a minute
     assert [each.alive for each in await presence.see()] == [None, None], "what was seen before says nothing of now"
+
+
+async def test_an_idle_consumer_is_silent_after_its_own_deadline(store: Store) -> None:
+    desk = Desk(store, "research")
+    abouts = {
+        "ann": {"deadline_seconds": 1.5},
+        "bob": {"deadline_seconds": 60},
+        "cid": {},
+        "dot": {"deadline_seconds": 0},
+    }
+    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.1)
+    for _ in range(2):
+        for owner, about in abouts.items():
+            await desk.transitions.beat([(desk.keys, [])], owner, encode(about))
+        seen = await presence.see()
+    assert {each.owner: each.deadline_seconds for each in seen} == {"ann": 1.5, "bob": 60.0, "cid": 10.0, "dot": 10.0}
+    for watch in presence._watches.values():
+        watch.changed = (watch.changed or 0) - 2
+    assert [each.alive for each in await presence.see()] == [False, True, True, True]
+
+
+async def test_a_look_that_keeps_us_waiting_makes_nobody_silent(store: Store) -> None:
+    desk = Desk(store, "research")
+    presence = Presence(desk.transitions, ["research"], patience_seconds=0.1)
+    for _ in range(2):
+        await desk.transitions.beat([(desk.keys, [])], "ann", encode({"deadline_seconds": 1.5}))
+        await presence.see()
+    assert presence._looked is not None
+    for watch in presence._watches.values():
+        watch.changed = presence._looked = presence._looked - 2  # as if the store had not answered since
+    async with presence._one_at_a_time:
+        assert [each.alive for each in await presence.glance() or ()] == [True]
+
+
+async def test_what_consumers_tell_may_be_spoilt_and_they_live_all_the_same(store: Store) -> None:
+    desk = Desk(store, "research")
+    await desk.beat("ann")
+    await store.command("SET", desk.keys["consumers"], "not a hash")
+    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.1)
+    assert [(each.owner, each.deadline_seconds) for each in await presence.see()] == [("ann", 10.0)]
+    assert await presence.told() == {}
 
 
 async def test_an_owner_that_holds_a_job_and_never_beat_is_named(store: Store) -> None:

@@ -197,4 +197,4 @@ async def test_a_wrong_schedule_in_the_file_stops_the_consumer_and_is_named(
     config.write_text(f'[schedules.nightly]\nplatform = "research"\nkind = "drill"\n{wrong}\n')
     consumer = deployment.start_consumer("research", TAILRACE_CONFIG=str(config))
     assert await consumer.ended() == 78
-    assert "schedule nightly" in consumer.log.read_text()
+    assert f"TAILRACE_CONFIG: {config}: schedule nightly: " in consumer.log.read_text()

@@ -113,6 +113,8 @@ def test_no_command_tells_a_secret(guarded: OwnStore, tmp_path: Path, here: Here
         url.replace(PASSWORD, f"{PASSWORD}#x"),
         f"{url}?nobody_knows={PASSWORD}",
         url.replace(str(guarded.port), "1"),
+        f"{url}/zz",
+        f"{url}/99",
     )
     for address in wrong:
         for words in (["doctor"], ["submit", "research", "drill"], ["up", "--data", str(tmp_path / "data")]):
@@ -120,7 +122,7 @@ def test_no_command_tells_a_secret(guarded: OwnStore, tmp_path: Path, here: Here
             assert code in {69, 78}, err
             said += [out, err]
     for words in (["gateway", "--port", "0"], ["consume", "research"]):
-        for address in (wrong[0], wrong[3]):
+        for address in (wrong[0], wrong[3], wrong[-1]):
             result = tailrace(*words, REDIS_URL=address, **SECRETS)
             assert result.returncode == 78, result
             said += [result.stdout, result.stderr]

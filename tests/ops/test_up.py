@@ -244,6 +244,13 @@ def test_a_second_up_on_the_same_folder_is_refused_and_the_first_goes_on(steady_
     assert steady_up.call("GET", "/readyz")["status"] == "ready"
 
 
+def test_a_material_is_processed_with_nothing_configured(steady_up: Up) -> None:
+    asked = {"platform": "research", "kind": "process-material", "args": {"materialId": "m1"}}
+    done = steady_up.wait_for(steady_up.call("POST", "/api/jobs", asked)["jobId"], "completed")[-1]["result"]
+    assert (done["status"], done["sample"], done["stored"]) == ("ready", True, True)
+    assert len(list((steady_up.data / "materials" / "processed").iterdir())) == 1
+
+
 def test_commands_find_the_store_of_a_running_up_and_no_argument_tells_where_it_is(steady_up: Up) -> None:
     assert tailrace("running", "--data", str(steady_up.data)).returncode == 0
     roles = [child.cmdline() for child in steady_up.children() if "-m" in child.cmdline()]
@@ -281,6 +288,10 @@ def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path, here
         ({"WORKER_PLATFORMS": "nowhere"}, [], "WORKER_PLATFORMS names nowhere; declared are oliveyoung,"),
         ({"TAILRACE_BEAT_SECONDS": "9"}, [], "the deadline must be at least three beats"),
         ({"HOST": "0.0.0.0"}, [], "HOST is '0.0.0.0'"),
+        ({"LLM_SERVER_URL": "foo"}, [], "LLM_SERVER_URL is no address of a server"),
+        ({"LLM_SERVER_URL_FILE": "/nope"}, [], "LLM_SERVER_URL_FILE: cannot read /nope"),
+        ({"REDIS_URL": "redis://127.0.0.1:1/zz"}, [], "REDIS_URL: its database is no whole number"),
+        ({"TAILRACE_PLATFORMS": "a b"}, [], "TAILRACE_PLATFORMS: platform 'a b'"),
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_is_started(

@@ -179,6 +179,6 @@ def test_the_job_of_a_tick_is_the_same_whoever_makes_it() -> None:
 
 def test_a_schedule_of_the_configuration_file_with_wrong_args_is_named() -> None:
     wrong = plan(name="nightly", args={"steps": -1})
-    with pytest.raises(BadConfiguration, match=r"schedule nightly .*args\.steps"):
+    with pytest.raises(BadConfiguration, match=r"schedule nightly: .*args\.steps"):
         configured([wrong], Platforms(), ["kurly"])
     assert configured([wrong], Platforms(), ["ably"]) == [], "it is not for us to do"

@@ -307,11 +307,11 @@ def test_schedules_are_read_from_the_configuration_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_schedule_in_the_file_is_named(tmp_path: Path, table: str, word: str) -> None:
-    with pytest.raises(BadConfiguration, match=rf"schedule nightly in the configuration file: .*{word}"):
+    with pytest.raises(BadConfiguration, match=rf"TAILRACE_CONFIG: .*: schedule nightly: .*{word}"):
         configured(tmp_path, f"[schedules.nightly]\n{table}\n")
 
 
 @pytest.mark.parametrize("text", ["schedules = 3\n", "[schedules]\nnightly = 3\n"])
 def test_schedules_that_are_no_tables_are_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadConfiguration, match="in the configuration file"):
+    with pytest.raises(BadConfiguration, match=r"write each as a table \[schedules.NAME\]"):
         configured(tmp_path, text)

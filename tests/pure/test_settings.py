@@ -32,6 +32,14 @@ def test_a_wrong_port_names_itself(port: str) -> None:
         read(REDIS_HOST="store", REDIS_PORT=port)
 
 
+@pytest.mark.parametrize("host", ["h/zz", "u:hidden@h", "h:6379", "a b", "[::1]", "redis://hidden"])
+def test_a_host_that_is_none_names_itself_and_is_not_repeated(host: str) -> None:
+    with pytest.raises(BadConfiguration, match="REDIS_HOST is no name of a host") as error:
+        read(REDIS_HOST=host)
+    assert "hidden" not in str(error.value)
+    assert read(REDIS_HOST="::1").url == "redis://[::1]:6379"
+
+
 def test_a_wrong_scheme_is_named_without_the_password() -> None:
     with pytest.raises(BadConfiguration, match="REDIS_URL begins with 'http'") as error:
         read(REDIS_URL="http://:hidden@h")
@@ -56,8 +64,9 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
 
 def test_platforms_are_added_by_name() -> None:
     assert {"coupang", "naver", "kurly"} <= set(read(TAILRACE_PLATFORMS=" coupang, ,naver,").platforms)
-    with pytest.raises(BadConfiguration, match="Coupang"):
-        read(TAILRACE_PLATFORMS="Coupang")
+    for name in ("Coupang", "a b"):
+        with pytest.raises(BadConfiguration, match=f"^TAILRACE_PLATFORMS: platform '{name}': 1 to 32 of a-z"):
+            read(TAILRACE_PLATFORMS=f"naver,{name}")
 
 
 def test_platforms_and_policies_come_from_a_file(tmp_path: Path) -> None:
@@ -70,6 +79,33 @@ def test_platforms_and_policies_come_from_a_file(tmp_path: Path) -> None:
         read(TAILRACE_CONFIG=str(file))
     with pytest.raises(BadConfiguration, match="TAILRACE_CONFIG: cannot read"):
         read(TAILRACE_CONFIG=str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[platforms.naver]\nattempts = 0\n", "platform naver: attempts: must be from 1 to"),
+        ("[platforms.naver]\nattempts = 'x'\n", "platform naver: attempts: must be a whole number"),
+        ("[platforms.naver]\natempts = 1\n", "platform naver: atempts: is not a field"),
+        ("[platforms.'X y']\n", "platform 'X y': 1 to 32 of a-z"),
+        ("platforms = 3\n", r"platforms: write each as a table \[platforms.NAME\]"),
+        ("platforms.naver = 3\n", r"platforms: write each as a table \[platforms.NAME\]"),
+        ("schedules = []\n", r"schedules: write each as a table \[schedules.NAME\]"),
+        ("[schedules.nightly]\nplatform = 'naver'\nkind = 'x'\nevery_seconds = 1\n", "schedule nightly: platform: not"),
+    ],
+)
+def test_what_is_wrong_in_the_file_names_the_setting_and_the_file(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "tailrace.toml"
+    file.write_text(text)
+    with pytest.raises(BadConfiguration, match=f"^TAILRACE_CONFIG: {file}: {sentence}"):
+        read(TAILRACE_CONFIG=str(file))
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "tailrace.toml"
+    file.write_bytes(b"# \xff\n")
+    with pytest.raises(BadConfiguration, match=f"^TAILRACE_CONFIG: {file} is not TOML"):
+        read(TAILRACE_CONFIG=str(file))
 
 
 def test_words_are_trimmed_and_empty_ones_dropped() -> None:

@@ -1,0 +1,89 @@
+"""Tables in a terminal: whatever people copy from one, into another command, is whole."""
+
+import asyncio
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+from rich.console import Console
+
+from ops.bootstrap import CHECKOUT
+from ops.tables import Rows
+from ops.terminal import row, show_table, table
+from streams.connection import Store
+from tests.ops.commands import environment
+from tests.support.builders import Desk
+
+KEY = "01a1e48b-7a53-7c00-8f00-5d3c5b1f2a90"
+OWNER = "material-processing.some-host-of-ours.12345.abcdef"
+
+
+def on_screen(*words: str, **variables: str) -> list[str]:
+    """What a terminal of 80 columns shows of a command, line by line."""
+    ours, theirs = pty.openpty()
+    told = {**environment(**variables), "TERM": "xterm", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "ops", *words]
+    process = subprocess.Popen(command, cwd=CHECKOUT, env=told, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+    os.close(theirs)
+    seen = b""
+    with suppress(OSError):  # the terminal is gone when its last writer is
+        while piece := os.read(ours, 4096):
+            seen += piece
+    os.close(ours)
+    assert process.wait(20) == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", seen.decode()).splitlines()
+
+
+async def test_at_80_columns_no_id_and_no_name_is_cut(valkey_url: str) -> None:
+    async with Store(valkey_url) as store:
+        materials, ably = Desk(store, "material-processing"), Desk(store, "ably")
+        await materials.start(KEY, OWNER)
+        await ably.fail(await ably.start(f"{KEY}-failed", OWNER), "a message of some length that has to give way")
+        await ably.start(KEY, OWNER)
+        await materials.beat(OWNER)
+    commands = ("running", "platforms", "dead", "workers")
+    screens = await asyncio.gather(*(asyncio.to_thread(on_screen, each, REDIS_URL=valkey_url) for each in commands))
+    for screen in screens:
+        assert max(map(len, screen)) <= 80, screen
+    running, platforms, dead, workers = ({line.split()[0] for line in screen if line} for screen in screens)
+    assert {f"material-processing.{KEY}", f"ably.{KEY}"} <= running
+    assert {"oliveyoung", "material-processing", "url_extraction"} <= platforms
+    assert f"ably.{KEY}-failed" in dead
+    assert OWNER in workers
+
+
+def failed() -> Rows:
+    rows = table("platform", "job", "message", "ended", whole=("job",), leaving=("platform", "ended"))
+    row(rows, "ably", f"ably.{KEY}", "words that may stand one below the other", "2027-01-31T09:00:00.000Z")
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("room", "left_out"),
+    [(200, []), (80, []), (79, ["platform"]), (60, ["platform", "ended"]), (20, ["platform", "ended"])],
+)
+def test_columns_grow_narrow_then_leave_and_the_id_stays(room: int, left_out: list[str]) -> None:
+    made, gone = failed().fitted(room)
+    assert gone == left_out
+    out = Console(width=1000)
+    with out.capture() as captured:
+        out.print(made)
+    shown = captured.get().splitlines()
+    assert f"ably.{KEY}" in shown[1]
+    assert max(len(line.rstrip()) for line in shown) <= max(room, len(f"ably.{KEY}") + 2 + len("message"))
+    assert not [line for line in shown[1:] if "…" in line]
+
+
+def test_what_had_no_room_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("ops.terminal.console", lambda: Console(width=60))
+    show_table(failed())
+    assert "no room for platform, ended" in capsys.readouterr().err
+
+
+def test_a_table_without_rows_has_its_headings() -> None:
+    made, gone = table("job", "kind", whole=("job",), leaving=("kind",)).fitted(80)
+    assert ([column.header for column in made.columns], gone) == (["job", "kind"], [])
