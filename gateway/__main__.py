@@ -49,9 +49,10 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
         listener.listen()  # here it shows when somebody else took the same address at the same moment
     except OSError as error:
         return cannot_listen(settings, error)
-    Server(app, settings, pulse).run(sockets=[listener])
+    server = Server(app, settings, pulse)
+    server.run(sockets=[listener])
     log.info("gateway_ended")
-    return 0
+    return 1 if server.broken else 0
 
 
 def cannot_listen(settings: GatewaySettings, error: OSError) -> int:

@@ -112,7 +112,10 @@ class Connection(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """Let go of a client that keeps us waiting: for the rest of a request, or until it reads on."""
-        unread = self.transport.get_write_buffer_size()
+        try:
+            unread = self.transport.get_write_buffer_size()
+        except RuntimeError:  # how uvloop says that it is gone already: we hear of it in a moment
+            return
         if self._patience.reads_too_slowly(now, unread, self._caps.read_seconds):
             self.transport.abort()
             return
@@ -174,6 +177,7 @@ class Server(uvicorn.Server):
         )
         self._app = app
         self._pulse = pulse
+        self.broken = False  # it ended by an error
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal asks for an end, a second one for a quick end; neither is raised again, so the exit code is 0."""
@@ -191,6 +195,14 @@ class Server(uvicorn.Server):
         with suppress(OSError):  # full, while the parent is frozen
             os.write(pulse, b".")
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat, pulse)
+
+    async def main_loop(self) -> None:
+        """Whatever breaks here, the port is given back and the process ends, so that another can be started."""
+        try:
+            await super().main_loop()
+        except Exception:
+            self.broken = True
+            log.exception("gateway_broken")
 
     async def on_tick(self, counter: int) -> bool:
         """uvicorn calls it ten times a second."""

@@ -110,13 +110,17 @@ class GatewayThread(NamedTuple):
 def gateway_thread(
     store_url: str, variables: Mapping[str, str] | None = None, *, ping_seconds: float = 15.0, **more: Any
 ) -> Iterator[GatewayThread]:
-    """A gateway inside this process, told by variables as the program is, and by more settings by their names."""
+    """A gateway inside this process, told by variables as the program is, and by more settings by their names.
+
+    Its loop is Python's own: two loops of uvloop in two threads crash now and then, or hang when they are closed.
+    """
     read = GatewaySettings.read(Environment({"REDIS_URL": store_url, **(variables or {})}), port=0)
     settings = replace(read, ping_seconds=ping_seconds, **more)
     listener = bind(settings.host, settings.port)
     url = url_of(listener)
     app = create_app(settings)
     server = Server(app, settings)
+    server.config.loop = "asyncio"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:

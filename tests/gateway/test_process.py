@@ -19,6 +19,20 @@ from tests.gateway.test_streams import told
 from tests.support.builders import Desk
 
 
+BREAKING = """
+import sys
+from gateway.__main__ import main
+from gateway.server import Server
+serve = Server.on_tick
+async def breaks(self, counter):
+    if counter == 3:
+        raise LookupError("a spoke is missing")
+    return await serve(self, counter)
+Server.on_tick = breaks
+sys.exit(main())
+"""
+
+
 def gateway(store_url: str | None, *arguments: str, **variables: str) -> tuple[int, list[str]]:
     """The exit code of a gateway that cannot start, and the lines it said."""
     result = subprocess.run(
@@ -40,6 +54,22 @@ def test_without_any_store_it_says_what_to_do() -> None:
     assert len(said) == 1
     assert "python3 -m ops up" in said[0]
     assert "REDIS_URL" in said[0]
+
+
+def test_one_that_breaks_says_so_and_ends(valkey_url: str) -> None:
+    """Its streams are ended first, as ever, and then another can be started."""
+    result = subprocess.run(
+        [sys.executable, "-c", BREAKING],
+        cwd=CHECKOUT,
+        env=environment(valkey_url, PORT="0"),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "a spoke is missing" in result.stderr
+    assert [word for word in ("gateway_broken", "gateway_ended") if word not in result.stderr] == []
 
 
 def test_a_port_in_use_is_one_sentence(valkey_url: str) -> None:
