@@ -18,7 +18,6 @@ from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment
 from tests.gateway.test_streams import told
 from tests.support.builders import Desk
 
-
 BREAKING = """
 import sys
 from gateway.__main__ import main
