@@ -155,7 +155,7 @@ async def connect(address: Address, tls: ssl.SSLContext | None) -> ByteStream:
         return await anyio.connect_tcp(
             address.host, address.port, ssl_context=tls, tls_hostname=address.host, tls_standard_compatible=False
         )
-    except BROKEN as error:
+    except (*BROKEN, ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # the last: as Python 3.11.2 says it
         raise ConnectionError("the connection broke during the TLS handshake") from error
     except ssl.SSLError as error:
         if "ALERT" in (error.reason or ""):  # it speaks TLS, and said that it cannot go on
