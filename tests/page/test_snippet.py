@@ -104,13 +104,17 @@ async def test_the_snippet_shows_each_event_once_though_its_gateway_dies(
         return '<!doctype html><title>a shop</title><iframe name="free" src="/free"></iframe><iframe src="/locked">'
 
     async def ticket() -> str:
-        """What the shop's own server does: it has the key."""
-        with suppress(httpx2.TransportError):
-            headers = {"Authorization": f"Bearer {KEY}"}
-            asked = await deployment.http.post(f"{locked.url}/api/tickets", json={"jobId": job.id}, headers=headers)
-            tickets.append(str(asked.json()["ticket"]))
-            return tickets[-1]
-        return ""
+        """What the shop's own server does: it has the key, and waits while no gateway is there."""
+
+        async def issued() -> str:
+            with suppress(httpx2.TransportError):
+                headers = {"Authorization": f"Bearer {KEY}"}
+                asked = await deployment.http.post(f"{locked.url}/api/tickets", json={"jobId": job.id}, headers=headers)
+                tickets.append(str(asked.json()["ticket"]))
+                return tickets[-1]
+            return ""
+
+        return await eventually("a ticket is issued", issued)
 
     async def pasted(gateway: Gateways, ask: str = "") -> str:
         named, nothing = "http://127.0.0.1:3989/research/stream/research.0199", 'async () => ""'
