@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import anyio
 import pytest
 
 from gateway import FollowError, GatewayAway, GatewayRefused, HistoryReset, NoSuchJob, NotAGateway, client, follow
@@ -191,10 +192,10 @@ async def test_what_never_ends_is_refused(begin: bytes, endless: bytes) -> None:
 async def test_patience_has_an_end_if_the_caller_says_so() -> None:
     async with Scripted(b"") as server:
         pass  # nobody listens there any more
-    before = time.monotonic()
+    before = anyio.current_time()
     with pytest.raises(GatewayAway, match=r"no gateway at 127.0.0.1:\d+ for 0.3 s"):
         await seqs(server, patience_seconds=0.3)
-    assert 0.3 <= time.monotonic() - before + 0.002 < 5  # the loop counts whole milliseconds
+    assert 0.3 <= anyio.current_time() - before < 5
     async with Scripted(streamed(b": the store does not answer; come back\n\n")) as server:
         with pytest.raises(GatewayAway, match="ended before the job did"):
             await seqs(server, patience_seconds=0.3)

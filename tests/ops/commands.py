@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from unittest.mock import patch
 
 import pytest
@@ -42,6 +44,23 @@ def tailrace(*words: str, told: str = "", **variables: str) -> subprocess.Comple
         timeout=60,
         check=False,
     )
+
+
+def on_terminal(*words: str, columns: int, talk: bool = True, **variables: str) -> str:
+    """All that a terminal shows of a command that ends well; without `talk` only what it prints."""
+    ours, theirs = pty.openpty()
+    told = {**environment(**variables), "TERM": "xterm", "COLUMNS": str(columns)}
+    command = [sys.executable, "-m", "ops", *words]
+    stderr = theirs if talk else subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=CHECKOUT, env=told, stdin=theirs, stdout=theirs, stderr=stderr)
+    os.close(theirs)
+    seen = b""
+    with suppress(OSError):  # the terminal is gone when its last writer is
+        while piece := os.read(ours, 4096):
+            seen += piece
+    os.close(ours)
+    assert process.wait(10) == 0
+    return seen.decode()
 
 
 class Here:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from ops.figures import Figure, compare, rate, spread, written
 from ops.measures import MEASURES
 from ops.workbench import Pace, Workbench
 from streams.errors import TailraceError
-from tests.ops.commands import Here, environment, tailrace
+from tests.ops.commands import Here, environment, on_terminal, tailrace
 from tests.support.eventually import eventually
 
 FIGURES = {
@@ -73,18 +72,8 @@ def test_everything_is_measured_on_a_store_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_terminal_shows_how_far_it_is_and_then_a_table(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "ops", "bench", "--quick", "--only", "drain,raw", "--data", str(tmp_path)]
-    variables = {**environment(), "TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen(command, cwd=CHECKOUT, env=variables, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    seen = b""
-    with suppress(OSError):  # the terminal is gone when its last writer is
-        while piece := os.read(ours, 4096):
-            seen += piece
-    os.close(ours)
-    assert process.wait(10) == 0
-    screen = seen.decode()
+    only = ("--quick", "--only", "drain,raw", "--data", str(tmp_path))
+    screen = on_terminal("bench", *only, columns=120)
     bar, _, result = screen.rpartition("\x1b[2K")  # the bar is wiped before the table comes
     assert "2/2 drain" not in screen, "a line for each is for pipes"
     assert bar.index("raw: what this store can do") < bar.index("drain: jobs that do nothing")

@@ -1,21 +1,15 @@
 """Tables in a terminal: whatever people copy from one, into another command, is whole."""
 
 import asyncio
-import os
-import pty
 import re
-import subprocess
-import sys
-from contextlib import suppress
 
 import pytest
 from rich.console import Console
 
-from ops.bootstrap import CHECKOUT
 from ops.tables import Rows
 from ops.terminal import row, show_table, table
 from streams.connection import Store
-from tests.ops.commands import environment
+from tests.ops.commands import on_terminal
 from tests.support.builders import Desk
 
 KEY = "01a1e48b-7a53-7c00-8f00-5d3c5b1f2a90"
@@ -24,18 +18,8 @@ OWNER = "material-processing.some-host-of-ours.12345.abcdef"
 
 def on_screen(*words: str, **variables: str) -> list[str]:
     """What a terminal of 80 columns shows of a command, line by line."""
-    ours, theirs = pty.openpty()
-    told = {**environment(**variables), "TERM": "xterm", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "ops", *words]
-    process = subprocess.Popen(command, cwd=CHECKOUT, env=told, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
-    os.close(theirs)
-    seen = b""
-    with suppress(OSError):  # the terminal is gone when its last writer is
-        while piece := os.read(ours, 4096):
-            seen += piece
-    os.close(ours)
-    assert process.wait(20) == 0
-    return re.sub(r"\x1b\[[0-9;]*m", "", seen.decode()).splitlines()
+    screen = on_terminal(*words, columns=80, talk=False, **variables)
+    return re.sub(r"\x1b\[[0-9;]*m", "", screen).splitlines()
 
 
 async def test_at_80_columns_no_id_and_no_name_is_cut(valkey_url: str) -> None:
