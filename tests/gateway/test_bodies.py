@@ -227,6 +227,7 @@ async def test_a_body_without_end_is_refused_before_it_ends(gateway: str, store:
                 await asyncio.wait_for(writer.drain(), 5)
             pytest.fail("the gateway went on reading")
         except (ConnectionError, RuntimeError):  # uvloop raises the latter on a connection that is gone
+            assert writer.is_closing()
             writer.close()
 
 
