@@ -55,8 +55,13 @@ class Keys:
 
     @classmethod
     def read(cls, text: str, platforms: Iterable[str]) -> Self:
-        """From entries `KEY[:scopes[:platforms]]`. A wrong one is named by its place, never by what it says."""
+        """From entries `KEY[:scopes[:platforms]]`. A wrong one is named by its place, never by what it says.
+
+        A text without any entry is an error: the gateway would serve every caller.
+        """
         entries = [entry for line in text.splitlines() for part in line.split(",") if (entry := part.strip())]
+        if not entries:
+            raise BadConfiguration(f"{SETTING} has no key in it; `tailrace keys new` makes one; without keys, unset it")
         known = frozenset(platforms)
         keys = [_key(entry, f"{SETTING}: entry {place}", known) for place, entry in enumerate(entries, 1)]
         if len({key.digest for key in keys}) < len(keys):

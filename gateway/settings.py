@@ -63,7 +63,7 @@ class GatewaySettings(Struct, frozen=True):
                 host=host or env.text("HOST") or "127.0.0.1",
                 port=env.whole("PORT", 3989, most=65535) if port is None else port,
                 processes=env.whole(PROCESSES, 1, least=1, most=MOST_PROCESSES) if processes is None else processes,
-                keys=Keys.read(env.secret(SETTING) or "", streams.platforms),
+                keys=NO_KEYS if (entries := env.secret(SETTING)) is None else Keys.read(entries, streams.platforms),
                 origins=read_origins(env.words("TAILRACE_CORS_ORIGINS")),
                 caps=Caps.read(env),
             )

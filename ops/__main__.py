@@ -83,7 +83,7 @@ def words_of(options: argparse.Namespace) -> list[str]:
 
 def use_running_store() -> None:
     """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
-    if not any(os.environ.get(name) for name in ("REDIS_URL", "REDIS_URL_FILE", "REDIS_HOST")):
+    if not (os.environ.keys() & {"REDIS_URL", "REDIS_URL_FILE"} or os.environ.get("REDIS_HOST")):
         from ops.reach import use_settings
         from ops.store import find_running
 

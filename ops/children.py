@@ -28,15 +28,15 @@ class Family:
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
-    def options(self, name: str, **variables: str) -> dict[str, Any]:
-        """What Popen must know of a child.
+    def options(self, name: str, **variables: str | None) -> dict[str, Any]:
+        """What Popen must know of a child; a variable that is None is not passed on to it.
 
         Its own process group keeps Ctrl-C in the terminal from it: we tell it when to end. The session stays ours:
         so the kernel wakes and hangs up a group that was frozen when we die, and its lifeline is heard.
         The store's address travels in the environment, never in the arguments: every user may list those.
         """
-        environment = {**os.environ, "REDIS_URL": self.url, lifeline.VARIABLE: str(self._read_end), **variables}
-        environment.pop("REDIS_URL_FILE", None)  # it would go before REDIS_URL
+        ours = {"REDIS_URL": self.url, "REDIS_URL_FILE": None, lifeline.VARIABLE: str(self._read_end), **variables}
+        environment = {name: value for name, value in {**os.environ, **ours}.items() if value is not None}
         path = self.log(name)
         mode = "ab" if path.exists() and path.stat().st_size <= LARGEST_LOG else "wb"
         return {

@@ -93,8 +93,8 @@ class Runner:
             TAILRACE_BEAT_SECONDS=str(BEAT),
             TAILRACE_DEADLINE_SECONDS=str(DEADLINE),
             TAILRACE_REAP_SECONDS=str(REAP),
-            LLM_SERVER_URL="",  # nobody is asked in a race
-            LLM_SERVER_URL_FILE="",
+            LLM_SERVER_URL=None,  # no model is asked in a race
+            LLM_SERVER_URL_FILE=None,
         )
         with options["stdout"]:
             self._process = subprocess.Popen(role("consumers", KEYS.platform), **options)

@@ -24,7 +24,7 @@ BAD_CONFIGURATION = 78  # the exit code of a child that another start would not 
 class Supervised:
     """One child of `up`."""
 
-    def __init__(self, family: Family, name: str, command: Sequence[str], **variables: str) -> None:
+    def __init__(self, family: Family, name: str, command: Sequence[str], **variables: str | None) -> None:
         self.name = name
         self._family = family
         self._command = command

@@ -33,7 +33,7 @@ FIRST = ("research", "default")  # the platforms of the examples that newcomers 
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
 STORE_LOOK_SECONDS = 0.2
 START_SECONDS = 0.6  # what a consumer and its heart take of one processor until they are at work
-NOT_FOR_HANDLERS = {"TAILRACE_API_KEYS": "", "TAILRACE_API_KEYS_FILE": ""}  # a consumer runs code of others
+NOT_FOR_HANDLERS = {"TAILRACE_API_KEYS": None, "TAILRACE_API_KEYS_FILE": None}  # a consumer runs code of others
 
 
 def run(options: argparse.Namespace) -> int:

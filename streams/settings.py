@@ -33,7 +33,11 @@ def naming(setting: str) -> Iterator[None]:
 
 
 class Environment:
-    """Environment variables by type. Empty counts as unset; a secret may also come from the file `NAME_FILE` names."""
+    """Environment variables by type. Empty counts as unset, but not for a secret.
+
+    A secret may also come from the file that `NAME_FILE` names. One that is empty is an error, never none: a variable
+    that was not filled in must not open a door.
+    """
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self._variables = os.environ if variables is None else variables
@@ -42,15 +46,26 @@ class Environment:
         return self._variables.get(name, "").strip() or default
 
     def secret(self, name: str) -> str | None:
-        path = self.text(f"{name}_FILE")
-        if path is None:
-            return self.text(name)
+        file = f"{name}_FILE"
+        if file not in self._variables:
+            if name not in self._variables:
+                return None
+            return self._full(name, "a value")
+        path = self._full(file, "the path of a file")
         try:
-            return Path(path).read_text(encoding="utf-8").strip() or None
+            secret = _stripped(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise BadConfiguration(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+            raise BadConfiguration(f"{file}: cannot read {path}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise BadConfiguration(f"{name}_FILE: {path} is not UTF-8 text") from None
+            raise BadConfiguration(f"{file}: {path} is not UTF-8 text") from None
+        if not secret:
+            raise BadConfiguration(f"{file}: {path} is empty; write the secret into it, or unset {file}")
+        return secret
+
+    def _full(self, name: str, expected: str) -> str:
+        if value := _stripped(self._variables[name]):
+            return value
+        raise BadConfiguration(f"{name} is empty; set it to {expected}, or unset it")
 
     def number(self, name: str, default: float, *, least: float = 0.0) -> float:
         text = self.text(name)
@@ -81,6 +96,11 @@ class Environment:
         if value not in among:
             raise BadConfiguration(f"{name} is {value!r}; it must be one of {', '.join(among)}")
         return value
+
+
+def _stripped(text: str) -> str:
+    """Without white space around it, and without the mark (BOM) that some editors put in front of a file."""
+    return text.strip().lstrip("\ufeff").strip()
 
 
 class StreamsSettings(Struct, frozen=True):

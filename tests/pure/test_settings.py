@@ -62,6 +62,23 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
         read(REDIS_URL_FILE=str(tmp_path / "url"))
 
 
+@pytest.mark.parametrize("nothing", ["", " ", "\n\n", "\ufeff", "\ufeff \r\n"])
+def test_an_empty_secret_is_an_error_and_never_none(tmp_path: Path, nothing: str) -> None:
+    file = tmp_path / "secret"
+    file.write_text(nothing)
+    with pytest.raises(BadConfiguration, match=r"^REDIS_URL_FILE: .*secret is empty"):
+        read(REDIS_URL_FILE=str(file))
+    with pytest.raises(BadConfiguration, match=r"^REDIS_URL is empty; set it to a value, or unset it"):
+        read(REDIS_URL=nothing)
+    with pytest.raises(BadConfiguration, match=r"^REDIS_URL_FILE is empty; set it to the path of a file, or unset it"):
+        read(REDIS_URL_FILE=nothing)
+
+
+def test_the_mark_that_some_editors_put_first_is_no_part_of_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("\ufeffredis://from-file\n")
+    assert read(REDIS_URL_FILE=str(tmp_path / "url")).url == "redis://from-file"
+
+
 def test_platforms_are_added_by_name() -> None:
     assert {"coupang", "naver", "kurly"} <= set(read(TAILRACE_PLATFORMS=" coupang, ,naver,").platforms)
     for name in ("Coupang", "a b"):
