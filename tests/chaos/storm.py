@@ -4,16 +4,20 @@ import asyncio
 import os
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from random import Random
 from typing import Any
 
 from ops.store import OwnStore
 from producers import Submission
+from producers.producer import Submitted
+from streams.connection import ANSWER_SECONDS
 from streams.errors import StoreError
 from streams.messages import Event
+from streams.options import Options
+from tests.support.checker import Span
 from tests.support.deployment import Deployment
 from tests.support.faults import Link
 from tests.support.processes import ConsumerProcess, Pace
@@ -23,11 +27,46 @@ PACE = Pace(
 )  # a new heart and a lost beat fit into it, on a busy machine too
 SHORT, LONG = (0.1, 0.6), (1.2 * PACE.deadline, 1.6 * PACE.deadline)  # seconds; nothing in between could be judged
 
+HEART_SECONDS = 1.5  # until a new heart beats, on a busy machine: meanwhile its consumer claims nothing
 REST = 1.5  # seconds the store is left alone after a fault: hit without a pause, it is one long outage and no storm
 
 SHOPS = ("kurly", "hwahae")
-PLATFORMS = (*SHOPS, "research")
+METERED = "metered"  # a few at a time, and not too often
+FLEETING = "fleeting"  # many short jobs, forgotten soon after their end
+PLATFORMS = (*SHOPS, "research", METERED, FLEETING)
+
+OVERALL, RATE, RATE_SECONDS = 2, 4, 1.0  # of the metered platform
+PER_KEY = 2  # jobs of one limit key at a time, on research
+BURST = 20  # fleeting jobs that come at once
+
+RULES = {
+    "research": f"key_overall = {PER_KEY}\n",
+    METERED: f"overall = {OVERALL}\nper_process = {OVERALL}\nrate = {RATE}\nrate_seconds = {RATE_SECONDS}\n",
+    FLEETING: "keep_completed_seconds = 1\n",
+}
+CONFIG = "".join(  # every history but the fleeting ones is looked at in the end
+    f"[platforms.{name}]\nmax_crashes = 1000\nkeep_completed = 0\n{RULES.get(name, '')}" for name in PLATFORMS
+)
 WORKERS, GATEWAYS = 3, 2
+
+
+def ask(platform: str, dice: Random) -> dict[str, Any]:
+    """What one job is asked to do, and how: some block the loop, some fail once, some have keys or a priority."""
+    longest = 4 if platform in SHOPS else 12  # a shop does one at a time, and no queue should grow for ever
+    if platform == METERED:
+        longest = 3
+    args: dict[str, Any] = {"steps": dice.randint(1, longest), "seconds": dice.uniform(0.01, longest / 40)}
+    options: dict[str, Any] = {}
+    if dice.random() < 0.1:
+        args["block"] = "sleep"
+    if platform not in SHOPS:
+        options["priority"] = dice.choice(("normal", "normal", "high", "low"))
+        if dice.random() < 0.1:
+            args["fail_times"] = 1
+            options |= {"backoff_seconds": 0.2}
+    if platform == "research":
+        options |= dice.choice(({}, {"limit_key": f"k{dice.randint(1, 3)}"}, {"order_key": f"o{dice.randint(1, 3)}"}))
+    return {"args": args, "options": Options(**options)}
 
 
 Fault = Callable[["Storm"], Coroutine[Any, Any, None]]
@@ -40,6 +79,7 @@ class Worker:
         self.consumer = consumer
         self.link = link
         self.busy = asyncio.Lock()  # one fault at a time
+        self.absent: list[Span] = []  # when a fault was at work on it
 
 
 class Storm:
@@ -51,18 +91,18 @@ class Storm:
         self.faults: Counter[str] = Counter()
         self.harmed: dict[str, float] = {}  # since when a worker may rightly be taken for lost
         self.clients: dict[str, asyncio.Task[list[Event]]] = {}
+        self.keyed: defaultdict[str, list[str]] = defaultdict(list)  # jobs by their limit or order key
+        self.fleeting = 0  # jobs that are forgotten soon after their end
         self._store = store
         self._store_busy = asyncio.Lock()
         self._gateway_busy = asyncio.Lock()
         self._links = AsyncExitStack()
         self._workers: list[Worker] = []
-        self._config = deployment.folder / "tailrace.toml"
+        self._outages: list[Span] = []
 
     @asynccontextmanager
     async def ready(self) -> AsyncIterator[None]:
         """Two gateways and three workers."""
-        rules = "max_crashes = 1000\nkeep_completed = 0\n"  # every history is looked at in the end
-        self._config.write_text("".join(f"[platforms.{name}]\n{rules}" for name in PLATFORMS))
         async with self._links:
             for _ in range(GATEWAYS):
                 await self.deployment.gateway()
@@ -88,28 +128,49 @@ class Storm:
         while True:
             number += 1
             platform = dice.choice(PLATFORMS)
-            longest = 4 if platform in SHOPS else 12  # a shop does one at a time, and no line should grow for ever
-            args = {"steps": dice.randint(1, longest), "seconds": dice.uniform(0.01, longest / 40)}
-            blocks = {"block": "sleep"} if dice.random() < 0.1 else {}
-            job_id = await self._insist(Submission(platform, "drill", {**args, **blocks}, id=f"job-{number}"))
-            if dice.random() < 0.2:
-                self.clients[job_id] = self.deployment.follow(dice.choice(self.deployment.gateways), job_id)
+            if platform == FLEETING:
+                burst = [
+                    Submission(FLEETING, "drill", {"steps": 1, "seconds": 0}, id=f"job-{number}-{n}")
+                    for n in range(BURST)
+                ]
+                self.fleeting += len(await self._insist(burst))
+            else:
+                asked = ask(platform, dice)
+                (job_id,) = await self._insist([Submission(platform, "drill", id=f"job-{number}", **asked)])
+                self.deployment.accepted.append(job_id)
+                if label := asked["options"].limit_key or asked["options"].order_key:
+                    self.keyed[label].append(job_id)
+                if dice.random() < 0.2:
+                    self.clients[job_id] = self.deployment.follow(dice.choice(self.deployment.gateways), job_id)
             await asyncio.sleep(dice.uniform(0.02, 0.15))
 
-    async def _insist(self, submission: Submission) -> str:
+    async def _insist(self, submissions: list[Submission]) -> list[str]:
         while True:
             try:
-                submitted = await self.deployment.producer.submit(submission)
+                answers = await self.deployment.producer.submit_many(submissions)
             except StoreError:
                 await asyncio.sleep(0.05)
             else:
-                self.deployment.accepted.append(submitted.job_id)
-                return submitted.job_id
+                taken = [answer.job_id for answer in answers if isinstance(answer, Submitted)]
+                assert len(taken) == len(submissions), f"refused: {answers}"
+                return taken
 
     def _deck(self, count: int) -> Iterator[Fault]:
         """Faults in random order, all of them before one comes again."""
         for start in range(0, count, len(FAULTS)):
             yield from self.dice.sample(FAULTS, min(len(FAULTS), count - start))
+
+    def out_of_work(self) -> list[Span]:
+        """When there was no store, or a fault at work on every worker."""
+        common = self._workers[0].absent
+        for worker in self._workers[1:]:
+            common = [
+                Span(max(one.begin, other.begin), min(one.end, other.end))
+                for one in common
+                for other in worker.absent
+                if one.begin < other.end and other.begin < one.end
+            ]
+        return [*common, *self._outages]
 
     # To a worker
 
@@ -117,10 +178,11 @@ class Storm:
     async def _some_worker(self) -> AsyncIterator[Worker]:
         worker = self.dice.choice(self._workers)
         async with worker.busy:
-            yield worker
+            with during(worker.absent):
+                yield worker
 
     async def _consumer(self, link: Link) -> ConsumerProcess:
-        return await self.deployment.consumer(*PLATFORMS, pace=PACE, url=link.url, TAILRACE_CONFIG=str(self._config))
+        return await self.deployment.consumer(*PLATFORMS, pace=PACE, url=link.url)
 
     async def kill_a_worker(self) -> None:
         async with self._some_worker() as worker:
@@ -147,6 +209,7 @@ class Storm:
         async with self._some_worker() as worker:
             if worker.consumer.heart:
                 worker.consumer.kill_heart()
+                await asyncio.sleep(HEART_SECONDS)
 
     async def cut_a_link(self) -> None:
         async with self._some_worker() as worker:
@@ -168,6 +231,7 @@ class Storm:
             worker.link.drop_reply(
                 to=self.dice.choice((b"\r\nclaim\r\n", b"\r\ncomplete\r\n", b"\r\nreport\r\n", b"\r\nbeat\r\n"))
             )
+            await asyncio.sleep(ANSWER_SECONDS)
 
     def _harm(self, worker: Worker) -> float:
         """For how long: unnoticed, or so long that whoever is hit may be taken for lost."""
@@ -186,16 +250,18 @@ class Storm:
 
     async def kill_the_store(self) -> None:
         async with self._store_busy:
-            self._store.kill()
-            await asyncio.sleep(self._seconds())
-            self._store.start()
+            with during(self._outages):
+                self._store.kill()
+                await asyncio.sleep(self._seconds())
+                self._store.start()
             await asyncio.sleep(REST)
 
     async def pause_the_store(self) -> None:
         async with self._store_busy:
-            os.kill(self._store.pid, signal.SIGSTOP)
-            await asyncio.sleep(self._seconds())
-            os.kill(self._store.pid, signal.SIGCONT)
+            with during(self._outages):
+                os.kill(self._store.pid, signal.SIGSTOP)
+                await asyncio.sleep(self._seconds())
+                os.kill(self._store.pid, signal.SIGCONT)
             await asyncio.sleep(REST)
 
     async def kill_a_gateway(self) -> None:
@@ -203,6 +269,18 @@ class Storm:
             gateway = self.dice.choice(self.deployment.gateways)
             gateway.kill_group()
             await self.deployment.gateway(again=gateway)
+
+
+@contextmanager
+def during(spans: list[Span]) -> Iterator[None]:
+    """Note for how long something lasts; an end that has not come yet is far away."""
+    begin = time.time_ns() // 1000
+    spans.append(Span(begin, 2 * begin))
+    try:
+        yield
+    finally:
+        spans.remove(Span(begin, 2 * begin))
+        spans.append(Span(begin, time.time_ns() // 1000))
 
 
 FAULTS: tuple[Fault, ...] = (

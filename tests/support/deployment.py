@@ -15,8 +15,8 @@ from streams.connection import Store
 from streams.errors import StoreError
 from streams.keys import BANDS, GROUP, PlatformKeys, split_id
 from streams.messages import Event, Lease, Record, decode_event
-from streams.policies import Platforms
 from streams.reading import pairs, read_job, read_record, to_lease
+from streams.settings import Environment, StreamsSettings
 from streams.states import TERMINAL, Status
 from streams.transitions import Transitions
 from tests.support.eventually import eventually
@@ -31,11 +31,17 @@ _decode_history = msgspec.json.Decoder(list[Event]).decode
 class Deployment:
     """Everything it started ends with it."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, config: str = "") -> None:
+        """`config` is what TAILRACE_CONFIG names for every process: tables of TOML."""
         self.url = url
         self.folder = folder
         self.store = Store(url)
-        self.producer = Producer(Transitions(self.store), Platforms())
+        self._environment: dict[str, str] = {}
+        if config:
+            (folder / "tailrace.toml").write_text(config)
+            self._environment = {"TAILRACE_CONFIG": str(folder / "tailrace.toml")}
+        platforms = StreamsSettings.read(Environment(self._environment)).platforms
+        self.producer = Producer(Transitions(self.store), platforms)
         self.http = httpx2.AsyncClient(timeout=10.0)
         self.accepted: list[str] = []  # the ledger: every job that was accepted, in order
         self.gateways: list[GatewayProcess] = []
@@ -67,7 +73,9 @@ class Deployment:
     def start_consumer(
         self, *platforms: str, pace: Pace = PACE, url: str | None = None, **environment: str
     ) -> ConsumerProcess:
-        consumer = ConsumerProcess(url or self.url, platforms, pace, self._log("consumer"), environment)
+        consumer = ConsumerProcess(
+            url or self.url, platforms, pace, self._log("consumer"), {**self._environment, **environment}
+        )
         self._processes.append(consumer)
         return consumer
 
@@ -96,7 +104,8 @@ class Deployment:
 
     async def gateway(self, *, again: GatewayProcess | None = None) -> GatewayProcess:
         """A gateway that answers; or again one, at the address where it was. Histories are read through the first."""
-        gateway = GatewayProcess(self.url, again.port if again else free_port(0), self._log("gateway"))
+        port = again.port if again else free_port(0)
+        gateway = GatewayProcess(self.url, port, self._log("gateway"), self._environment)
         self._processes.append(gateway)
 
         async def ready() -> bool:

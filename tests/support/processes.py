@@ -155,7 +155,8 @@ class ConsumerProcess(Process):
 class GatewayProcess(Process):
     """`python -m gateway` on a port of its own."""
 
-    def __init__(self, url: str, port: int, log: Path) -> None:
+    def __init__(self, url: str, port: int, log: Path, environment: Mapping[str, str]) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
-        super().__init__(["gateway"], {"REDIS_URL": url, "HOST": "127.0.0.1", "PORT": str(port)}, log)
+        settings = {"REDIS_URL": url, "HOST": "127.0.0.1", "PORT": str(port), **environment}
+        super().__init__(["gateway"], settings, log)
