@@ -2,6 +2,7 @@
 
 Any number of tickers may look at the same schedule: the store moves it from one tick to the next once, together with
 the tick's job, for whoever comes first. Between ticks a ticker sleeps; it looks up now and then for new schedules.
+A ticker that cannot read a schedule leaves it where it stands: another ticker, newer or better equipped, may read it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ from streams.transitions import TICKS, BrokenOperation, Operation, Transitions, 
 log = structlog.get_logger()
 
 APART_SECONDS = 0.02  # tickers wake this much apart, so that mostly one finds the work and the others find it done
-AGAIN_MS = 60_000  # a schedule that cannot be read is looked at again after this time
 LEAST_SECONDS = 0.001
 
 
@@ -31,6 +31,8 @@ class Ticker:
         self._transitions = transitions
         self._platforms = platforms
         self._look_seconds = look_seconds
+        self._left = {keys.platform: 0 for keys in platforms}  # unreadable schedules before the next page
+        self._reported: dict[tuple[str, str], str] = {}  # the definition of each unreadable schedule in the log
 
     async def run(self) -> None:
         while True:
@@ -43,23 +45,36 @@ class Ticker:
     async def round(self) -> float:
         """Look once at all platforms and fire what is due; how long to sleep until the next look."""
         pause = self._look_seconds
-        for keys, agenda in zip(self._platforms, await self._transitions.agenda(self._platforms), strict=True):
+        agendas = await self._transitions.agenda([(keys, self._left[keys.platform]) for keys in self._platforms])
+        for keys, agenda in zip(self._platforms, agendas, strict=True):
             if isinstance(agenda, BrokenOperation):
                 log.error("schedules_broken", platform=keys.platform, error=str(agenda))
                 continue
-            fine = not agenda.due or await self._fire(keys, agenda)
-            if fine and agenda.due:
-                pause = 0.0  # there may be more, and by now other ticks may have come
-            elif fine and agenda.next_ms is not None:
+            left = self._left[keys.platform]
+            self._left[keys.platform] = 0
+            if agenda.due:
+                fine, moved, unreadable = await self._fire(keys, agenda)
+                if not fine:
+                    continue
+                behind = agenda.next_ms is not None and agenda.next_ms <= agenda.now_ms
+                if behind:
+                    self._left[keys.platform] = left + unreadable
+                if behind or moved:
+                    pause = 0.0  # there may be more, and by now other ticks may have come
+                    continue
+            if agenda.next_ms is not None:
                 seconds = max(LEAST_SECONDS, (agenda.next_ms - agenda.now_ms) / 1000)
                 pause = min(pause, seconds + uniform(0, APART_SECONDS))
         return pause
 
-    async def _fire(self, keys: PlatformKeys, agenda: Agenda) -> bool:
-        """Move each schedule that is due; False when the store could not."""
+    async def _fire(self, keys: PlatformKeys, agenda: Agenda) -> tuple[bool, int, int]:
+        """Move each schedule that is due: whether the store could, how many ticks were due, how many are left."""
         operations: list[Operation] = []
+        unreadable = 0
         for due in agenda.due:
-            operations += self._operations(keys, due, agenda.now_ms, TICKS - len(operations))
+            moving = list(self._operations(keys, due, agenda.now_ms, TICKS - len(operations)))
+            operations += moving
+            unreadable += not moving
             if len(operations) >= TICKS:
                 break  # the rest is still due at the next look
         fine = True
@@ -70,16 +85,25 @@ class Ticker:
             elif answer[0] in {"conflict", "refused"}:
                 why = "its id is taken" if answer[0] == "conflict" else answer[-1]
                 log.warning("tick_refused", platform=keys.platform, schedule=operation.args[0], reason=why)
-        return fine
+        return fine, len(operations), unreadable
 
     def _operations(self, keys: PlatformKeys, due: Due, now_ms: int, most: int) -> Iterator[Operation]:
         mark = mark_of(due.definition)
+        if not mark:
+            yield clear(keys, due)
+            return
         try:
             schedule = decode_schedule(due.definition)
             for move in moves(schedule, due.tick_ms, now_ms, most):
                 job, fingerprint = job_of(schedule, move.tick_ms if move.fires_ms is None else move.fires_ms)
                 yield tick(keys, due.name, mark, move, job, fingerprint)
-        except (WrongField, ValueError) as error:  # somebody else wrote it: it must not hold up the others
-            log.error("schedule_broken", platform=keys.platform, schedule=due.name, error=str(error))
-            nothing = Job(keys.platform, "unreadable", "unreadable", b"")
-            yield tick(keys, due.name, mark, Move(due.tick_ms, None, now_ms + AGAIN_MS), nothing, "")
+        except (WrongField, ValueError, OverflowError) as error:
+            if self._reported.get((keys.platform, due.name)) != mark:
+                self._reported[keys.platform, due.name] = mark
+                log.error("schedule_unreadable", platform=keys.platform, schedule=due.name, error=str(error))
+
+
+def clear(keys: PlatformKeys, due: Due) -> Operation:
+    """Remove the tick of a schedule that has no definition: `tick` answers `gone`."""
+    nothing = Job(keys.platform, "unreadable", "unreadable", b"")
+    return tick(keys, due.name, "", Move(due.tick_ms, None, None), nothing, "")

@@ -28,6 +28,7 @@ RUNTIME = [
     "sse_starlette",
     "starlette",
     "structlog",
+    "tzdata",
     "uvicorn",
     "uvloop",
 ]

@@ -165,10 +165,13 @@ class Transitions:
         """Remove a schedule; or, with a definition that stays, pause it."""
         return await self._word(ACTING, platform, Operation("unschedule", (), (name, before, definition)))
 
-    async def agenda(self, platforms: Sequence[PlatformKeys]) -> list[Agenda | BrokenOperation]:
-        """See which schedules are due on platforms, in one call; a platform whose keys were spoilt hides no other."""
-        look = Operation("agenda", (), (TICKS, DEFINITION_BYTES))
-        answers = await self.run(TICKING, [(keys, [look]) for keys in platforms])
+    async def agenda(self, platforms: Sequence[tuple[PlatformKeys, int]]) -> list[Agenda | BrokenOperation]:
+        """See which schedules are due on platforms, in one call, passing over the first so many of each.
+
+        A platform with corrupt keys hides no other.
+        """
+        looks = [(keys, [Operation("agenda", (), (passed, TICKS, DEFINITION_BYTES))]) for keys, passed in platforms]
+        answers = await self.run(TICKING, looks)
         return [error if (error := broken(answer)) else to_agenda(answer) for answer in answers]
 
     async def tick(self, platform: PlatformKeys, moves: Sequence[Operation]) -> list[list[str] | BrokenOperation]:

@@ -1,10 +1,11 @@
 -- agenda: see which schedules are due, and when the next one is.
 -- KEYS  schedules  hash  every schedule's definition
 --       ticks      zset  when each one is due next
--- ARGV  most   how many at most
---       bytes  of definitions at most, beside the first
+-- ARGV  passed  how many of those that are due to pass over: the caller cannot read them
+--       most    how many at most
+--       bytes   of definitions at most, beside the first
 -- Returns  <now in ms> <the first tick that is not in this answer, in ms, or nothing> then name, tick, definition of each that is due
-local names = call('ZRANGE', ticks, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
+local names = call('ZRANGE', ticks, '-inf', now_ms, 'BYSCORE', 'LIMIT', passed, most, 'WITHSCORES')
 local answer, told, size = { now_ms, '' }, 0, 0
 for i = 1, #names, 2 do
   local definition = call('HGET', schedules, names[i]) or ''
@@ -14,5 +15,5 @@ for i = 1, #names, 2 do
   told, size = told + 1, size + #definition
   answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = names[i], names[i + 1], definition
 end
-answer[2] = call('ZRANGE', ticks, told, told, 'WITHSCORES')[2] or ''
+answer[2] = call('ZRANGE', ticks, passed + told, passed + told, 'WITHSCORES')[2] or ''
 return answer

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NoReturn
+from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
 
@@ -128,8 +129,13 @@ async def test_a_schedule_outlives_a_job_that_fails(scene: Scene) -> None:
     assert (await scene.schedules.get("kurly", "n")).next_ms == tick + 2 * round(PERIOD * 1000)
 
 
-@pytest.mark.parametrize("definition", ["spoilt", "{}", '{"name":"n","platform":"kurly","kind":"drill","cron":"x"}'])
-async def test_what_somebody_else_wrote_waits_a_minute_and_holds_up_no_other(scene: Scene, definition: str) -> None:
+UNREADABLE = ["spoilt", "{}", '{"name":"n","platform":"kurly","kind":"drill","cron":"x"}']
+
+
+@pytest.mark.parametrize("definition", UNREADABLE)
+async def test_a_schedule_that_cannot_be_read_keeps_its_tick_and_holds_up_no_other(
+    scene: Scene, definition: str
+) -> None:
     tick = await scene.schedule("good", ago=0, missed="once")
     await scene.store.command("HSET", KURLY["schedules"], "bad", definition)
     await scene.store.command("ZADD", KURLY["ticks"], 1, "bad", 2, "orphan")
@@ -138,7 +144,58 @@ async def test_what_somebody_else_wrote_waits_a_minute_and_holds_up_no_other(sce
     assert await scene.jobs() == [f"good-{tick}"]
     assert await ticker.round() > 0, "it does not look at them over and over"
     assert await scene.store.command("ZSCORE", KURLY["ticks"], "orphan") is None
-    assert await scene.store.command("ZSCORE", KURLY["ticks"], "bad") is not None
+    assert await scene.store.command("ZSCORE", KURLY["ticks"], "bad") == b"1"
+
+
+async def test_a_ticker_without_a_time_zone_database_leaves_the_tick_to_one_that_has_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tick = await scene.schedule(ago=0, cron="0 * * * *", tz="Asia/Seoul", missed="once")
+    with monkeypatch.context() as poor:
+        poor.setattr("streams.schedules.ZoneInfo", no_time_zones)
+        assert await scene.ticker().round() > 0
+    assert await scene.jobs() == []
+    assert (await scene.schedules.get("kurly", "n")).next_ms == tick
+    await scene.ticker().round()
+    assert await scene.jobs() == [f"n-{tick}"]
+
+
+def no_time_zones(name: str) -> NoReturn:
+    raise ZoneInfoNotFoundError(name)
+
+
+async def test_a_ticker_that_is_too_old_for_a_schedule_leaves_the_tick_to_a_newer_one(scene: Scene) -> None:
+    tick = await scene.schedule(ago=0, missed="once")
+    definition = await scene.store.command("HGET", KURLY["schedules"], "n")
+    newer = definition.replace(b'"name"', b'"jitter_seconds":3,"name"')
+    await scene.store.command("HSET", KURLY["schedules"], "n", newer)
+    ticker = scene.ticker()
+    for _ in range(3):
+        assert await ticker.round() > 0
+    assert await scene.store.command("ZSCORE", KURLY["ticks"], "n") == str(tick).encode()
+
+
+async def test_any_number_of_unreadable_schedules_hides_no_readable_one(scene: Scene) -> None:
+    tick = await scene.schedule("good", ago=0, missed="once")
+    for number in range(2 * TICKS + 50):
+        await scene.store.command("HSET", KURLY["schedules"], f"bad{number}", "{}")
+        await scene.store.command("ZADD", KURLY["ticks"], 1, f"bad{number}")
+    ticker = scene.ticker()
+    for _ in range(3):
+        await ticker.round()
+    assert await scene.jobs() == [f"good-{tick}"]
+    assert await ticker.round() == 0, "there are more behind the first page"
+    await ticker.round()
+    assert await ticker.round() > 0, "all were looked at"
+
+
+async def test_an_unreadable_schedule_is_reported_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    await scene.store.command("HSET", KURLY["schedules"], "bad", "{}")
+    await scene.store.command("ZADD", KURLY["ticks"], 1, "bad")
+    ticker = scene.ticker()
+    for _ in range(3):
+        await ticker.round()
+    assert capsys.readouterr().out.count("schedule_unreadable") == 1
 
 
 async def test_a_platform_whose_keys_were_spoilt_holds_up_no_other(scene: Scene) -> None:

@@ -8,8 +8,8 @@ from tests.support.builders import Desk, forget_scripts, untouched
 LATER = 4_000_000_000_000  # in a hundred years
 
 
-async def look(desk: Desk) -> Agenda:
-    (agenda,) = await desk.transitions.agenda([desk.keys])
+async def look(desk: Desk, passed: int = 0) -> Agenda:
+    (agenda,) = await desk.transitions.agenda([(desk.keys, passed)])
     assert isinstance(agenda, Agenda)
     return agenda
 
@@ -44,11 +44,20 @@ async def test_a_look_is_bounded_in_bytes_and_tells_at_least_one(desk: Desk) -> 
     assert [due.name for due in (await look(desk)).due] == ["a"]
 
 
+async def test_a_look_can_pass_over_those_that_its_caller_cannot_read(desk: Desk) -> None:
+    for name, tick in (("a", 1000), ("b", 2000), ("c", 3000), ("later", LATER)):
+        await desk.transitions.schedule(desk.keys, name, "", b"{}", tick)
+    agenda = await look(desk, passed=2)
+    assert ([due.name for due in agenda.due], agenda.next_ms) == (["c"], LATER)
+    agenda = await look(desk, passed=3)
+    assert (agenda.due, agenda.next_ms) == ([], LATER)
+
+
 async def test_many_platforms_are_seen_in_one_call_and_a_spoilt_one_hides_no_other(desk: Desk) -> None:
     spoilt = PlatformKeys("spoilt")
     await desk.store.command("SET", spoilt["ticks"], "spoilt")
     await desk.transitions.schedule(desk.keys, "n", "", b"{}", 1000)
-    broken, agenda = await desk.transitions.agenda([spoilt, desk.keys])
+    broken, agenda = await desk.transitions.agenda([(spoilt, 0), (desk.keys, 0)])
     assert isinstance(broken, BrokenOperation)
     assert isinstance(agenda, Agenda)
     assert [due.name for due in agenda.due] == ["n"]
