@@ -89,13 +89,17 @@ async def read_bytes(request: Request, most: int) -> bytes:
         413, "TOO_LARGE", f"a body may have {most} bytes here; keep larger data elsewhere", {"Connection": "close"}
     )
     length = request.headers.get("content-length", "")
-    if length.isdigit() and (len(length) > 12 or int(length) > most):
+    if length.isdecimal() and (len(length) > 12 or int(length) > most):
         raise too_large
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > most:
             raise too_large
+    if length.isdecimal() and int(length) != len(
+        body
+    ):  # an empty body acts on all: never because a server or a proxy lost one
+        raise Refusal(400, "MALFORMED", f"the body has {len(body)} bytes, and Content-Length announced {int(length)}")
     return bytes(body)
 
 

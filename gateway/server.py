@@ -9,6 +9,7 @@ from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
+import httptools
 import structlog
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from gateway.settings import GatewaySettings
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
 FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in chunks of one byte has six of them
-NOT_HTTP = f"this is not an HTTP/1.1 request with one Host and at most {HEAD_BYTES} bytes of headers"
+NOT_HTTP = f"this is not an HTTP/1.1 request for a path, with one Host and at most {HEAD_BYTES} bytes of headers"
 UNSENT_BYTES = 128 * 1024  # that the kernel takes for a client and cannot send yet; without a limit it takes megabytes
 TOO_SLOW = "the request did not arrive in time"
 BEAT_SECONDS = 1.0  # between two signs of life to the parent
@@ -54,6 +55,7 @@ class Connection(HttpToolsProtocol):
         self._strangers = strangers
         self._patience = Patience()
         self._body_bytes = 0  # of all requests
+        self._offered = False  # the head that was just parsed offers another protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -67,7 +69,12 @@ class Connection(HttpToolsProtocol):
         """The parser takes heads and trailers of any size, and keeps what it has of them: they are bounded here."""
         self._head_bytes += len(data)
         self._framing_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.send_400_response("")
+            return
         if self._framing_bytes > FRAMING_BYTES and not self.transport.is_closing():
             self.send_400_response("")
             return
@@ -75,6 +82,30 @@ class Connection(HttpToolsProtocol):
             self._head_bytes = 0
         elif self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("")
+
+    def _parse(self, data: bytes) -> None:
+        """Go on in HTTP/1.1 when a client offers another protocol, as RFC 9110, section 7.8 allows.
+
+        The parser ends at such a head: it skips the body, and reads the bytes after it as another request. So a new
+        parser gets the same head without the offer, and then the rest.
+        """
+        try:
+            self.parser.feed_data(data)
+            return
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = memoryview(data)[upgrade.args[0] :]
+        while True:
+            line = (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+            fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
+            self._offered = False
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+            self.parser.feed_data(b"%b %b HTTP/%b\r\n%b\r\n" % (*line, b"".join(fields)))
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
 
     def on_message_begin(self) -> None:
         self._framing_bytes = 0
@@ -84,6 +115,10 @@ class Connection(HttpToolsProtocol):
         if self.scope is None or "method" not in self.scope:  # else a trailer: nobody here reads them
             super().on_header(name, value)
 
+    def on_message_complete(self) -> None:
+        if not self._offered:
+            super().on_message_complete()
+
     def on_body(self, body: bytes) -> None:
         self._framing_bytes -= len(body)
         self._body_bytes += len(body)
@@ -91,6 +126,11 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Refuse what the parser lets through: a head too large that came in one piece, and not exactly one host."""
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("this is not a proxy")
+            self._offered = True  # `_parse` brings the same head again
+            return
         hosts, host = 0, b""
         for name, value in self.headers:
             if name == b"host":
