@@ -103,10 +103,12 @@ class ScheduleSeen(Struct, frozen=True):
 
 
 class Trend(Struct, frozen=True):
-    """How many waited at each look, and how many ended until it, oldest first; null where nothing is known."""
+    """How many waited at each look, and how many ended until it and how, oldest first; null where nothing is known."""
 
     depth: list[Count | None]
-    ended: list[Count | None]
+    completed: list[Count | None]
+    failed: list[Count | None]
+    cancelled: list[Count | None]
 
 
 class Trends(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The last ten minutes of each platform, as this process sampled them: how many jobs waited, how many ended."""
+"""The last ten minutes of each platform, as this process sampled them: how many jobs waited, how many ended and how."""
 
 import time
 from collections import deque
@@ -13,13 +13,14 @@ from gateway.replies import reply
 from streams.errors import TailraceError
 from streams.keys import PlatformKeys
 from streams.policies import Platforms
-from streams.transitions import BrokenOperation, Transitions
+from streams.transitions import BrokenOperation, Tally, Transitions
 
 EVERY_SECONDS = 10.0  # one call to the store for all platforms
 SAMPLES = 60  # ten minutes
 AT_ONCE = 50  # platforms in one call: a few milliseconds of the server's time at most
 
-Sample = Mapping[str, tuple[int, int]]  # platform -> how many wait, how many have ever ended
+Sample = Mapping[str, Tally]  # by platform
+OUTCOMES = Tally._fields[1:]
 
 
 class Sampler:
@@ -42,7 +43,7 @@ class Sampler:
             await anyio.sleep(due - time.monotonic())
 
     async def look(self) -> Sample:
-        found: dict[str, tuple[int, int]] = {}
+        found: dict[str, Tally] = {}
         for start in range(0, len(self._keys), AT_ONCE):
             keys = self._keys[start : start + AT_ONCE]
             try:
@@ -69,10 +70,17 @@ class Trends:
 
 
 def line_of(platform: str, samples: Sequence[Sample]) -> dict[str, list[int | None]]:
-    """Oldest first; None where nothing is known, as after a gap. A store that was emptied begins anew."""
-    counts = [sample.get(platform) for sample in samples]
-    ended = [
-        None if not one or not next_ or next_[1] < one[1] else next_[1] - one[1] for one, next_ in pairwise(counts)
-    ]
-    depth = [None if count is None else count[0] for count in counts]
-    return {"depth": depth[-SAMPLES:], "ended": ([None] * bool(counts) + ended)[-SAMPLES:]}
+    """Oldest first; None where nothing is known, as after a gap or when the store was emptied in between."""
+    tallies = [sample.get(platform) for sample in samples]
+    line: dict[str, list[int | None]] = {"depth": [tally and tally.waiting for tally in tallies][-SAMPLES:]}
+    for place, outcome in enumerate(OUTCOMES, 1):
+        ended = [None] * bool(tallies) + [grown(place, *both) for both in pairwise(tallies)]
+        line[outcome] = ended[-SAMPLES:]
+    return line
+
+
+def grown(place: int, before: Tally | None, after: Tally | None) -> int | None:
+    """How many jobs ended between two looks with the outcome at this place of a tally."""
+    if before is None or after is None or sum(after[1:]) < sum(before[1:]):
+        return None
+    return max(0, after[place] - before[place])

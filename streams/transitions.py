@@ -47,6 +47,15 @@ class Again(NamedTuple):
     order: str = "block"
 
 
+class Tally(NamedTuple):
+    """How many jobs wait on a platform, and how many have ever ended there, by outcome."""
+
+    waiting: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
 class BrokenOperation(TailraceError):
     """A script met something it cannot have written itself: a key of another type, a record without its fields."""
 
@@ -205,10 +214,10 @@ class Transitions:
         answers = await self.run(TENDING, [(keys, [Operation("observe", (), ())]) for keys in platforms])
         return [to_look(checked(answer)) for answer in answers]
 
-    async def tally(self, platforms: Sequence[PlatformKeys]) -> list[tuple[int, int] | BrokenOperation]:
+    async def tally(self, platforms: Sequence[PlatformKeys]) -> list[Tally | BrokenOperation]:
         """How many jobs wait on platforms, and how many have ever ended there, in one call."""
         answers = await self.run(TENDING, [(keys, [Operation("tally", (), ())]) for keys in platforms])
-        return [broken(answer) or (int(answer[0]), int(answer[1])) for answer in answers]
+        return [broken(answer) or Tally(*map(int, answer)) for answer in answers]
 
     async def line(self, platform: PlatformKeys, policy: Policy, most: int = MOST) -> Line:
         """See who stands in line, and what may hold them up; at most so many are looked at."""

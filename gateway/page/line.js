@@ -1,17 +1,15 @@
 // Why a job waits, and what is known of late writes: a few words where they matter.
 
 import { h } from "/page/dom.js";
-import { about, clock, count, exact, jobPath, ordinal } from "/page/words.js";
+import { about, clock, count, jobPath, ordinal } from "/page/words.js";
 
-// "3rd in line · starts in about 2 min", and a sentence for each thing that it waits for, the decisive one first.
+// "3rd in line", and a sentence for each thing that it waits for, the decisive one first.
 export function waitingLines(waiting, now) {
   if (!waiting) return null;
-  const { position, positionExact, expectedStartAt } = waiting;
-  const start = expectedStartAt && (Date.parse(expectedStartAt) - now) / 1000;
+  const { position, positionExact } = waiting;
   const place = position == null ? null : position === 1 ? "next in line" : `${positionExact ? "" : "at least "}${ordinal(position)} in line`;
-  const words = [place, expectedStartAt && (start > 1 ? `starts in about ${about(start)}` : "may start any moment")].filter(Boolean).join(" · ");
   return h("div", { class: "why-waiting", key: "waiting" },
-    words && h("p", { title: exact(expectedStartAt) }, words),
+    place && h("p", null, place),
     h("ul", null, waiting.for.filter(({ reason }) => reason !== "next").map((each) => h("li", { key: each.reason + (each.job ?? "") }, sentence(each, now)))));
 }
 

@@ -5,7 +5,7 @@ import { deadLetters, DeadLetters } from "/page/dead.js";
 import { attempt, confirm } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
 import { hear } from "/page/hear.js";
-import { sparkline, Trends } from "/page/trends.js";
+import { legend, sparkline, Trends } from "/page/trends.js";
 import { workerTable } from "/page/workers.js";
 import { count, duration, exact, jobPath, listPath, percent, short } from "/page/words.js";
 
@@ -67,7 +67,7 @@ export function show(main) {
     draw(main,
       h("h1", { class: "unseen" }, "Overview"),
       h("section", { class: "platforms", key: "platforms" },
-        h("div", { class: "head" }, h("h2", null, "Platforms"), h("p", null, summary(platforms))),
+        h("div", { class: "head" }, h("h2", null, "Platforms"), h("p", null, summary(platforms)), legend()),
         h("table", null,
           h("thead", null, h("tr", null, ["platform", "waiting", "running", "delayed", "dead", "oldest", "last 10 min", ""].map((name) =>
             h("th", { scope: "col", class: `c-${name.split(" ").at(-1) || "act"}` }, name || h("span", { class: "unseen" }, "pause"))))),
@@ -91,7 +91,7 @@ function platformRow(each, first, running, trends, older, look) {
   return h("tr", { key: name, "data-row": true, class: `${each.paused ? "paused" : ""} ${quiet ? "idle" : ""}` },
     h("td", { class: "c-platform" }, h("a", { href: listPath(name, "active") }, name), h("small", null, standing(each, first))),
     number(each, "waiting", "waiting"),
-    h("td", { class: "c-running", "data-label": "running" }, running.length ? runningJobs(each, running, older) : h("span", { class: "zero" }, "–")),
+    h("td", { class: "c-running", "data-label": "running" }, each.running || running.length ? runningJobs(each, running, older) : h("span", { class: "zero" }, "–")),
     number(each, "delayed", "delayed"),
     number(each, "failed", "failed", "dead"),
     h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : duration(each.oldestWaitingSeconds + older, true)),
@@ -117,14 +117,15 @@ function number(each, field, state, label = field) {
 }
 
 function runningJobs(each, running, older) {
-  const rest = Math.max(each.running, running.length) - SHOWN;
+  const shown = running.slice(0, SHOWN);
+  const rest = Math.max(each.running, running.length) - shown.length; // one that has only just started has a number, and no name yet
   return [
-    running.slice(0, SHOWN).map((job) =>
+    shown.map((job) =>
       h("a", { class: "job", key: job.job_id, href: jobPath(job.job_id), title: job.job_id },
         bar(job.progress), h("span", { class: "pct" }, job.progress == null ? "" : `${Math.round(job.progress)} %`),
         h("span", { class: "id" }, job.workflow_id, " ", h("code", null, short(job.job_id))),
         h("span", { class: "age" }, duration(job.elapsed_seconds + older, true)))),
-    rest > 0 && h("a", { class: "more", key: "more", href: listPath(each.platform, "active") }, `and ${rest} more`),
+    rest > 0 && h("a", { class: "more", key: "more", href: listPath(each.platform, "active") }, shown.length ? `and ${rest} more` : `${rest} running`),
   ];
 }
 

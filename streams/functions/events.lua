@@ -154,6 +154,7 @@ local function finish(record, key, job, state, event)
   call('HSET', record, 'state', state, 'ended_ms', now_ms)
   if state ~= 'completed' then -- somebody may want to try it again: its args would go with its entry
     call('HSET', record, 'seq', seq)
+    call('HINCRBY', control, state, 1)
     local found = call('XRANGE', jobs[job.band], job.entry, job.entry)[1]
     if found and found[2][4] then
       call('SET', prefix .. 'args:' .. key, found[2][4])

@@ -1,11 +1,12 @@
--- tally: count what waits on a platform, and what has ever ended there.
+-- tally: count what waits on a platform, and what has ever ended there, by outcome.
 -- KEYS  jobs_urgent  stream  the line of a band: an entry is there until its job has ended
 --       jobs_high    stream
 --       jobs_normal  stream
 --       jobs_low     stream
 --       leases       hash    what runs
 --       due          zset    what rests until a later time
--- Returns  how many jobs wait, and how many were in line once and are not any more
+--       control      hash    how many jobs have ever ended failed, and cancelled
+-- Returns  how many jobs wait, and how many have ever ended completed, failed and cancelled
 local standing, ended = 0, 0
 for _, band in ipairs(BANDS) do
   local length = call('XLEN', jobs[band])
@@ -17,4 +18,7 @@ for _, band in ipairs(BANDS) do
     end
   end
 end
-return { math.max(0, standing - call('HLEN', leases) - call('ZCARD', due)), ended }
+local counted = call('HMGET', control, 'failed', 'cancelled')
+local failed, cancelled = tonumber(counted[1] or 0), tonumber(counted[2] or 0)
+local waiting = math.max(0, standing - call('HLEN', leases) - call('ZCARD', due))
+return { waiting, math.max(0, ended - failed - cancelled), failed, cancelled }

@@ -1,11 +1,17 @@
-"""tally: what waits on a platform, and what has ever ended there."""
+"""tally: what waits on a platform, and what has ever ended there, by outcome."""
 
 from streams.keys import BANDS
-from streams.transitions import BrokenOperation
+from streams.transitions import BrokenOperation, Tally
 from tests.support.builders import Desk, forget_scripts, untouched
 
 
 async def counts(desk: Desk) -> tuple[int, int]:
+    """How many wait, and how many have ended."""
+    waiting, *ended = await tally(desk)
+    return waiting, sum(ended)
+
+
+async def tally(desk: Desk) -> Tally:
     (found,) = await desk.transitions.tally([desk.keys])
     assert not isinstance(found, BrokenOperation)
     return found
@@ -35,6 +41,28 @@ async def test_whatever_ends_a_job_counts_once_and_for_ever(desk: Desk) -> None:
     assert await counts(desk) == (1, 3)
 
 
+async def test_ends_are_counted_by_outcome_and_for_ever(desk: Desk) -> None:
+    await desk.submit("a", "b", "c", "d", "e")
+    first, second, third = await desk.claim(slots=3)
+    await desk.complete(first)
+    await desk.fail(second)
+    await desk.transitions.cancel(desk.keys, "d")
+    await desk.cancel(third.key)
+    assert await desk.complete(third) == "cancelled"
+    assert await tally(desk) == Tally(waiting=1, completed=1, failed=1, cancelled=2)
+    assert await desk.transitions.drop(desk.keys, "b") == "ok"
+    assert await tally(desk) == Tally(waiting=1, completed=1, failed=1, cancelled=2)
+
+
+async def test_a_worker_lost_for_the_last_time_counts_as_a_failure(desk: Desk) -> None:
+    held = await desk.start("a")
+    for _ in range(2):
+        await desk.reclaim(held)
+        (held,) = await desk.claim()
+    assert await desk.reclaim(held) == "failed"
+    assert await tally(desk) == Tally(0, 0, failed=1, cancelled=0)
+
+
 async def test_another_life_has_another_end(desk: Desk) -> None:
     held = await desk.start("a")
     await desk.fail(held)
@@ -48,7 +76,7 @@ async def test_another_life_has_another_end(desk: Desk) -> None:
 async def test_one_call_counts_several_platforms_and_leaves_no_trace(desk: Desk, shop: Desk) -> None:
     await desk.submit("a")
     async with untouched(desk.store):
-        assert await desk.transitions.tally([shop.keys, desk.keys]) == [(0, 0), (1, 0)]
+        assert await desk.transitions.tally([shop.keys, desk.keys]) == [Tally(0, 0, 0, 0), Tally(1, 0, 0, 0)]
 
 
 async def test_a_spoilt_platform_hides_no_other(desk: Desk, shop: Desk) -> None:
@@ -56,7 +84,7 @@ async def test_a_spoilt_platform_hides_no_other(desk: Desk, shop: Desk) -> None:
     await shop.store.command("SET", shop.keys["leases"], "spoilt")
     spoilt, found = await desk.transitions.tally([shop.keys, desk.keys])
     assert isinstance(spoilt, BrokenOperation)
-    assert found == (1, 0)
+    assert found == Tally(1, 0, 0, 0)
 
 
 async def test_it_counts_after_the_server_forgot_the_script(desk: Desk) -> None:

@@ -7,29 +7,38 @@ from gateway import trends
 from gateway.trends import SAMPLES, Sampler, line_of
 from streams.connection import Store
 from streams.policies import Platforms
-from streams.transitions import Transitions
+from streams.transitions import Tally, Transitions
 from tests.gateway import keyrings
 from tests.support.builders import Desk, untouched
 from tests.support.eventually import eventually
 
 
-def test_what_ended_is_the_difference_of_two_looks() -> None:
-    samples = [{"kurly": (3, 10)}, {"kurly": (2, 11)}, {"kurly": (0, 15)}]
-    assert line_of("kurly", samples) == {"depth": [3, 2, 0], "ended": [None, 1, 4]}
+def test_what_ended_is_the_difference_of_two_looks_by_outcome() -> None:
+    samples = [{"kurly": Tally(3, 10, 2, 0)}, {"kurly": Tally(2, 11, 2, 0)}, {"kurly": Tally(0, 12, 5, 1)}]
+    assert line_of("kurly", samples) == {
+        "depth": [3, 2, 0],
+        "completed": [None, 1, 1],
+        "failed": [None, 0, 3],
+        "cancelled": [None, 0, 1],
+    }
 
 
-def test_a_gap_is_not_a_crowd_and_an_emptied_store_begins_anew() -> None:
-    samples = [{"kurly": (3, 10)}, {}, {"kurly": (0, 90)}, {"kurly": (1, 2)}, {"kurly": (1, 3)}]
-    assert line_of("kurly", samples) == {"depth": [3, None, 0, 1, 1], "ended": [None, None, None, None, 1]}
-    assert line_of("ably", samples) == {"depth": [None] * 5, "ended": [None] * 5}
-    assert line_of("ably", []) == {"depth": [], "ended": []}
+def test_a_gap_is_not_a_crowd_and_an_emptied_store_begins_again() -> None:
+    counts = [(3, 10), None, (0, 90), (1, 2), (1, 3)]
+    samples = [{"kurly": Tally(*each, 0, 0)} if each else {} for each in counts]
+    line = line_of("kurly", samples)
+    assert (line["depth"], line["completed"]) == ([3, None, 0, 1, 1], [None, None, None, None, 1])
+    unknown = line_of("ably", samples)
+    assert set(unknown) == {"depth", "completed", "failed", "cancelled"}
+    assert all(each == [None] * 5 for each in unknown.values())
+    assert all(each == [] for each in line_of("ably", []).values())
 
 
 def test_no_more_than_ten_minutes_are_told() -> None:
-    samples = [{"kurly": (n, 2 * n)} for n in range(SAMPLES + 1)]
+    samples = [{"kurly": Tally(n, 2 * n, n, 0)} for n in range(SAMPLES + 1)]
     line = line_of("kurly", samples)
     assert line["depth"] == list(range(1, SAMPLES + 1))
-    assert line["ended"] == [2] * SAMPLES
+    assert (line["completed"], line["failed"], line["cancelled"]) == ([2] * SAMPLES, [1] * SAMPLES, [0] * SAMPLES)
 
 
 async def test_a_look_takes_every_platform_and_leaves_no_trace(
@@ -43,7 +52,7 @@ async def test_a_look_takes_every_platform_and_leaves_no_trace(
     async with untouched(store):
         look = await sampler.look()
     assert set(look) == set(Platforms())
-    assert (look["research"], look["kurly"]) == ((1, 1), (0, 0))
+    assert (look["research"], look["kurly"]) == (Tally(1, 1, 0, 0), Tally(0, 0, 0, 0))
 
 
 async def test_a_store_that_is_away_is_a_gap() -> None:
@@ -57,7 +66,8 @@ async def test_the_gateway_samples_from_its_first_moment(http: httpx2.AsyncClien
         assert data["everySeconds"] == 10
         assert set(data["platforms"]) == set(Platforms())
         lines = data["platforms"]["research"]
-        return 1 <= len(lines["depth"]) == len(lines["ended"]) <= SAMPLES
+        lengths = {len(line) for line in lines.values()}
+        return len(lengths) == 1 and 1 <= lengths.pop() <= SAMPLES
 
     await eventually("there is a first sample", told)
 

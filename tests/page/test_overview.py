@@ -55,7 +55,8 @@ async def test_workers_tell_where_they_run_and_the_head_names_the_store(
 async def test_the_last_ten_minutes_are_there_when_the_page_is_opened(standing: Deployment, visitor: Visitor) -> None:
     (gateway,) = standing.gateways
     await standing.submit("ably", steps=1)
-    answer = {"everySeconds": 10, "platforms": {"ably": {"depth": [None, 4, 9, 1], "ended": [None, None, 6, 12]}}}
+    ended = {"completed": [None, None, 6, 2], "failed": [None, None, 0, 9], "cancelled": [None, None, 0, 1]}
+    answer = {"everySeconds": 10, "platforms": {"ably": {"depth": [None, 4, 9, 1], **ended}}}
 
     async def ten_minutes(route: Route) -> None:
         await route.fulfill(json={"data": answer})
@@ -64,10 +65,29 @@ async def test_the_last_ten_minutes_are_there_when_the_page_is_opened(standing: 
     await visitor.open(gateway.url)
     row = visitor.page.locator(".platforms tr").filter(has_text="ably")
     await expect(row.locator("svg")).to_have_attribute(
-        "aria-label", "last 10 min: 18 ended; waiting now 1, at most 9", timeout=PATIENCE_MS
+        "aria-label", "last 10 min: 8 completed, 9 failed, 1 cancelled; waiting now 1, at most 9", timeout=PATIENCE_MS
     )
     await expect(row.locator(".trend small")).to_have_text("54/min")
-    assert await row.locator("rect").count() > 0
+    for word, tone in (("completed", "done"), ("failed", "fail"), ("cancelled", "cancel")):
+        drawn = await row.locator(f"rect.tone-{tone}").first.evaluate("(bar) => getComputedStyle(bar).fill")
+        key = visitor.page.locator(".legend span").filter(has_text=word)
+        assert await key.evaluate("(key) => getComputedStyle(key).color") == drawn
+
+
+async def test_a_job_that_runs_is_counted_before_its_name_is_known(standing: Deployment, visitor: Visitor) -> None:
+    """Counts and names come in two answers; a job that starts in between must not be drawn as none."""
+    (gateway,) = standing.gateways
+    job = await standing.submit("kurly", steps=100, seconds=0.2)
+    await standing.started(job)
+
+    async def nothing(route: Route) -> None:
+        await route.fulfill(json={"success": True, "data": {"running": [], "queued": {}, "summary": {}}})
+
+    await visitor.page.route("**/api/v2/jobs/running", nothing)
+    await visitor.open(gateway.url)
+    row = visitor.page.locator(".platforms tr").filter(has_text="kurly")
+    await expect(row.locator(".c-running")).to_have_text("1 running", timeout=PATIENCE_MS)
+    await standing.http.post(f"{gateway.url}/api/jobs/{job}/cancel")
 
 
 async def test_what_a_key_may_not_do_is_not_offered(valkey_url: str, visitor: Visitor) -> None:
