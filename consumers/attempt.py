@@ -41,6 +41,7 @@ class Attempt(Generic[Args]):
         "_reports",
         "_saved",
         "_shown",
+        "_steps",
         "_under_way",
         "args",
         "failures",
@@ -65,6 +66,7 @@ class Attempt(Generic[Args]):
         self._reported = 0  # bytes
         self._shown: set[Step] | None = None
         self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
+        self._steps: set[str] = set()  # steps whose function runs, or whose result is on its way to the store
         self._under_way: asyncio.Future[Any] | None = None  # the answer to the last report
 
     def idempotency_key(self, name: str) -> str:
@@ -102,24 +104,43 @@ class Attempt(Generic[Args]):
         """What `function(*args)` gives, as JSON has it: called once and saved, later attempts at the job get the same.
 
         A step that was under way when its worker died runs again: `idempotency_key(name)` is the same then. Raises as
-        `progress` does; what the function itself raises is not saved.
+        `progress` does, and `ValueError` when a step of this name is under way in this attempt; what the function
+        itself raises is not saved.
         """
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_STEP:
             raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
+        check_text(name, "the name of a step")
         if self._saved is None:
-            self._saved = await self._recall() if self.number > 1 else {}
+            recalled = await self._recall()
+            if self._saved is None:  # another step may have asked at the same time, and have saved more since
+                self._saved = recalled
         if name not in self._saved:
-            result = function(*args)
-            if inspect.isawaitable(result):
-                result = await result
-            value = encode(result)
-            if len(value) > LARGEST_EVENT:
-                raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
-            await self._say(save(self._keys, self.job.key, self.fence, name, value))
-            self._saved[name] = value
+            if name in self._steps:
+                raise ValueError(f"step {name!r} is under way in this attempt; give each step a name of its own")
+            self._steps.add(name)
+            try:
+                self._saved[name] = await self._do(name, function, args)
+            finally:
+                self._steps.discard(name)
         return msgspec.json.decode(self._saved[name])
 
+    async def _do(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+        """Call the function of a step and save what it gives."""
+        result = function(*args)
+        if inspect.isawaitable(result):
+            result = await result
+        try:
+            value = encode(result)
+        except Exception as error:  # encoding runs code of the result's own types
+            raise unwritable(f"the result of step {name!r}", error) from error
+        if len(value) > LARGEST_EVENT:
+            raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
+        await self._say(save(self._keys, self.job.key, self.fence, name, value))
+        return value
+
     async def _recall(self) -> dict[str, bytes]:
+        if self.number == 1:
+            return {}
         await self.quiet()
         self._under_way = self._ask(recall(self._keys, self.job.key, self.fence))
         saved = to_steps(checked(await asyncio.shield(self._under_way)))

@@ -10,8 +10,10 @@ from streams.logs import mask
 from streams.messages import Failure
 from streams.validation import field_of
 
+LONGEST_TYPE = 200
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 8000
+MARGIN = 16_000  # more is looked at than is kept, so that no secret is cut in two before it is masked
 
 OURS = dirname(__file__)  # the consumer itself; the handlers that come with it are in a folder of their own
 
@@ -32,8 +34,8 @@ def failure_of(error: BaseException) -> Failure:
         text = "".join(traceback.format_exception(type(error), error, from_handler(error.__traceback__)))
     except Exception:
         text = "the traceback cannot be shown"
-    message = mask(said_by(error))[:LONGEST_MESSAGE]
-    return Failure(type(error).__name__, message, mask(_safe(text))[-LONGEST_TRACEBACK:])
+    message = mask(said_by(error)[: LONGEST_MESSAGE + MARGIN])[:LONGEST_MESSAGE]
+    return Failure(_type_of(error), message, mask(_safe(text[-LONGEST_TRACEBACK - MARGIN :]))[-LONGEST_TRACEBACK:])
 
 
 def from_handler(trace: TracebackType | None) -> TracebackType | None:
@@ -42,6 +44,13 @@ def from_handler(trace: TracebackType | None) -> TracebackType | None:
     while first and dirname(first.tb_frame.f_code.co_filename) == OURS:
         first = first.tb_next
     return first or trace
+
+
+def _type_of(error: BaseException) -> str:
+    try:
+        return _safe(type(error).__name__)[:LONGEST_TYPE]
+    except Exception:  # a metaclass may say anything
+        return "Exception"
 
 
 def said_by(error: BaseException) -> str:

@@ -199,7 +199,11 @@ class Runner:
             self._finished(running, "mute")
             return
         assert self.committer is not None
-        self.committer.say(self._operation(running, outcome), lambda answer: self._settled(running, answer))
+        try:
+            operation = self._operation(running, outcome)
+        except Exception as error:  # a delay that is no number any more: whatever it is, the attempt must be settled
+            operation = self._operation(running, Failed(failure_of(error)))
+        self.committer.say(operation, lambda answer: self._settled(running, answer))
 
     def _operation(self, running: Running, outcome: Outcome) -> Operation:
         claim, rules = running.claim, running.rules

@@ -52,7 +52,14 @@ class WorkerProcess:
         while True:
             begin = decode_to(self._read())
             if isinstance(begin, Begin):
-                self._link.sendall(frame(self._outcome(begin)))
+                self._link.sendall(self._answer(begin))
+
+    def _answer(self, begin: Begin) -> bytes:
+        outcome = self._outcome(begin)
+        try:
+            return frame(outcome)
+        except Exception as error:  # a handler may raise a delay that is no number any more
+            return frame(Raised("error", failure=failure_of(error)))
 
     def _read(self) -> bytes:
         return self._exactly(length_of(self._exactly(LENGTH)))

@@ -99,8 +99,9 @@ class Committer:
                 log.warning("store_away", platform=self.keys.platform, retry_seconds=pause, error=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-            except ServerRefusal as error:
-                # The server refuses the call as a whole. One by one, so that it reaches only whom it belongs to.
+            except (ServerRefusal, ValueError, TypeError) as error:
+                # The server refuses the call as a whole, or it cannot be packed: half of a surrogate pair is not text.
+                # One by one, so that the error reaches only the attempt that it belongs to.
                 if len(operations) == 1:
                     return [[b"error", str(error).encode()]]
                 return [(await self._send([operation]))[0] for operation in operations]
