@@ -225,4 +225,4 @@ def cancel_of(record: Record, end: End) -> Mapping[str, str | None] | None:
 
 
 def time_of(ms: float | None) -> str | None:
-    return None if ms is None else iso(int(ms))
+    return None if ms is None else iso(ms)

@@ -68,9 +68,9 @@ async def read(options: argparse.Namespace) -> dict[str, Any]:
         waiting = await explain(store, record, None if due is None else float(due), events)
     facts = facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
     if due is not None and record.state is State.DELAYED:
-        facts["runAt"] = iso(int(float(due)))
+        facts["runAt"] = iso(float(due))
     if expires is not None and not record.attempt:
-        facts["expiresAt"] = iso(int(float(expires)))
+        facts["expiresAt"] = iso(float(expires))
     if waiting is not None:
         facts["waiting"] = waiting
     return facts

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from streams.messages import Record, Step, decode_event, encode
+from streams.options import LAST_MS
 from streams.states import State, Status
 
 _STEP = len('{"step":')
@@ -89,8 +90,10 @@ def percent(step: Step, of: int | None) -> float | None:
     return round(min(100.0, max(0.0, share)), 1)
 
 
-def iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def iso(ms: float) -> str:
+    """A time of the store's clock as clients see it; one outside of the calendar is told as its edge."""
+    seconds, rest = divmod(int(min(max(ms, 0), LAST_MS)), 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
 def entry_order(entry: str) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from streams.errors import WrongField
 from streams.events import entry_order, expand
 from streams.keys import BANDS, PlatformKeys
 from streams.messages import Failure, Record, decode_event
+from streams.options import LAST_MS
 from streams.reading import to_leases, to_record
 from streams.states import State
 
@@ -134,7 +135,7 @@ async def list_places(
     places = await read_places(store, name, limit, after, newest_first=newest_first)
     jobs = await read_listed(store, keys, [place.member for place in places], errors=state is State.FAILED)
     found = tuple(
-        Listed(job.record, int(place.score) if state is State.DELAYED else None, job.error)
+        Listed(job.record, int(min(place.score, LAST_MS)) if state is State.DELAYED else None, job.error)
         for place, job in zip(places, jobs, strict=True)
         if job and job.record.state is state
     )
@@ -203,8 +204,11 @@ def to_place(cursor: str) -> Place:
 
 
 def is_entry(text: str) -> bool:
+    """Whether the store takes it for the id of an entry that others may follow."""
     ms, _, number = text.partition("-")
-    return len(text) <= 40 and ms.isdecimal() and number.isdecimal() and text.isascii()
+    if not (len(text) <= 40 and ms.isdecimal() and number.isdecimal() and text.isascii()):
+        return False
+    return max(int(ms), int(number)) < 2**63
 
 
 def unknown_place() -> WrongField:

@@ -1,6 +1,6 @@
 """What a submission may ask for beyond its platform's policy: when, how often, in which order, for how long."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, get_args
 
 import msgspec
@@ -14,6 +14,9 @@ Mode = Literal["until_done", "throttle", "debounce"]
 
 LONGEST_SECONDS = 10 * 366 * 86_400.0
 MOST_ATTEMPTS = 1000
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MS = 253_402_300_799_999  # of the year 9999, where the calendar of Python ends
 
 # What a description of these fields says; the checks below are what refuses, with a sentence of their own.
 Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": LONGEST_SECONDS})]
@@ -153,9 +156,12 @@ def at_ms(text: str | None, field: str) -> int | None:
         at = datetime.fromisoformat(text)
         if at.tzinfo is None:
             raise WrongField(field, "has no offset from UTC; end it with Z or +hh:mm")
-        return max(0, int(at.timestamp() * 1000))
+        ms = (at - EPOCH) // timedelta(milliseconds=1)  # by way of a float it would be rounded into the year 10000
     except (ValueError, OverflowError):
         raise WrongField(field, "must be a time such as 2027-01-31T09:00:00Z") from None
+    if ms > LAST_MS:
+        raise WrongField(field, "is after the year 9999")
+    return max(0, ms)
 
 
 NO_OPTIONS = Options()

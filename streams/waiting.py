@@ -92,7 +92,7 @@ def explain(case: Case) -> Waiting:
 
 
 def resting(case: Case) -> Reason:
-    until = iso(int(case.due_ms or 0))
+    until = iso(case.due_ms or 0)
     if case.retrying:
         return Reason("retry", f"Its last attempt failed; the next one is due at {until}.", until=until)
     return Reason("delay", f"It is not to start before {until}.", until=until)
@@ -115,7 +115,7 @@ def closed(case: Case) -> Iterator[Reason]:
     if (until_ms := rate_until(line.now_ms, line.counted_ms, policy.rate_seconds)) is not None:
         gates.append((until_ms, "rate", f"{policy.rate} may start within {policy.rate_seconds:g} s, and did"))
     for until_ms, word, why in sorted(gates, reverse=True):  # the later one decides
-        until = iso(int(until_ms))
+        until = iso(until_ms)
         yield Reason(word, f"Nothing of {name} starts before {until}: {why}.", until=until)
 
 
@@ -146,7 +146,7 @@ def limited(case: Case) -> Iterator[Reason]:
         yield Reason("limit", told + runs + others, job=job)
     until_ms = rate_until(case.line.now_ms, gates.counted_ms, policy.key_rate_seconds)
     if until_ms is not None:
-        until = iso(int(until_ms))
+        until = iso(until_ms)
         told = f"Of the limit key {label} {counted(policy.key_rate, 'job')} may start within"
         told += f" {policy.key_rate_seconds:g} s, and did; the next one may at {until}."
         yield Reason("limit", told + others, until=until)
