@@ -78,7 +78,7 @@ class Jobs:
         self._store = store
         self._transitions = transitions
         self._platforms = platforms
-        self._lookout = Lookout(store, transitions, platforms, presence)
+        self._lookout = Lookout(transitions, platforms, presence)
         self._keys = {platform: PlatformKeys(platform) for platform in platforms}
 
     def locate(self, request: Request) -> tuple[PlatformKeys, str]:

@@ -52,8 +52,6 @@ def told(waiting: Waiting) -> list[str]:
     said = [reason.detail for reason in waiting.reasons]
     if waiting.position is not None:
         said.append(f"Its place in line is {waiting.position}{'' if waiting.exact else ' or later'}.")
-    if waiting.expected_start is not None:
-        said.append(f"It may start at about {waiting.expected_start}.")
     return said
 
 
@@ -90,7 +88,7 @@ async def explain(store: Store, record: Record, due_ms: float | None, events: li
         return None
     transitions = Transitions(store)
     patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
-    lookout = Lookout(store, transitions, platforms, Watching(transitions, [record.platform], patience))
+    lookout = Lookout(transitions, platforms, Watching(transitions, [record.platform], patience))
     return await lookout.explain(PlatformKeys(record.platform), record, due_ms, events)
 
 

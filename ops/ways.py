@@ -62,18 +62,19 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
         commands += [
             ("XRANGE", line, entry, entry),
             ("XPENDING", line, GROUP, entry, entry, 1) if record.band in delivered else ("ECHO", ""),
-            ("ZSCORE", keys["front"], record.key),
+            ("ZSCORE", keys.front(record.band), record.key),
+            ("ZSCORE", keys.front(BANDS[0]), record.key),  # where a job that goes before all stands
             ("ZSCORE", keys["due"], record.key),
             ("HGET", keys["leases"], record.nonce or ""),
         ]
     answers = await store.commands(commands)
-    for record, place in zip(live, range(0, len(answers), 5), strict=True):
-        entry, pending, front, due, lease = answers[place : place + 5]
+    for record, place in zip(live, range(0, len(answers), 6), strict=True):
+        entry, pending, front, foremost, due, lease = answers[place : place + 6]
         where = Where(
             in_line=bool(entry),
             handed_out=record.band in delivered and entry_order(record.entry) <= delivered[record.band],
             pending=bool(pending),
-            in_front=front is not None,
+            in_front=front is not None or foremost is not None,
             due=due is not None,
             leased=lease is not None,
         )
@@ -151,7 +152,9 @@ def marks_of(words: Iterable[str]) -> dict[str, str]:
 
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
     """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
-    leases, front = await store.commands([("HGETALL", keys["leases"]), ("ZRANGE", keys["front"], 0, PAGE)])
+    leases, *fronts = await store.commands(
+        [("HGETALL", keys["leases"]), *(("ZRANGE", keys.front(band), 0, PAGE) for band in BANDS)]
+    )
     findings = []
     held = []
     for nonce, text in pairs(leases).items():
@@ -164,7 +167,7 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
         if state != b"running" or nonce != lease.nonce.encode():
             says, mend = "a lease is held for it, but no attempt runs under it", "python3 -m ops doctor --repair"
             findings.append(wrong(keys.platform, says, mend, job=lease.key, nonce=lease.nonce))
-    first = [member.decode(errors="replace") for member in front]
+    first = [member.decode(errors="replace") for front in fronts for member in front]
     for job, (state, _) in zip(first, await fields(store, keys, first), strict=True):
         if state != b"waiting":
             says = "it stands at the front of the line, but does not wait"

@@ -17,7 +17,7 @@ BANDS: Final = ("urgent", "high", "normal", "low")  # priorities, first to last
 
 PLATFORM_KEYS: Final = (
     *(f"jobs_{band}" for band in BANDS),
-    "front",
+    *(f"front_{band}" for band in BANDS),
     "due",
     "alarms",
     "leases",
@@ -66,6 +66,9 @@ class PlatformKeys:
 
     def jobs(self, band: str) -> str:
         return self.by_name[f"jobs_{band}"]
+
+    def front(self, band: str) -> str:
+        return self.by_name[f"front_{band}"]
 
     def record(self, key: str) -> str:
         return self._record + key

@@ -112,7 +112,7 @@ def read_pause(note: bytes | None) -> tuple[str | None, str | None]:
 async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence[str]]]) -> dict[str, int]:
     """Since when the job waits that has waited longest, by platform.
 
-    Looked at are the head of each line, the front, and the first entries that nobody was given. A line may begin with
+    Looked at are the head of each line, its front, and the first entries that nobody was given. A line may begin with
     very many jobs that rest; what is parked behind those is not seen, so this is the least that somebody waits.
     """
     wanted = [(keys, band) for keys, bands in lines for band in bands]
@@ -126,14 +126,13 @@ async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence
             ("XRANGE", keys.jobs(band), f"({delivered}", "+", "COUNT", NOT_HANDED_OUT),
         ]
         owners += [keys, keys]
-    fronts = [keys for keys, bands in lines if bands]
-    commands += [("ZRANGE", keys["front"], 0, NOT_HANDED_OUT - 1) for keys in fronts]
+    commands += [("ZRANGE", keys.front(band), 0, NOT_HANDED_OUT - 1) for keys, band in wanted]
     replies = await store.commands(commands)
     candidates: dict[tuple[str, str], PlatformKeys] = {}
     for keys, entries in zip(owners, replies, strict=False):
         for _, values in entries:
             candidates[keys.platform, values[1].decode(errors="replace")] = keys
-    for keys, members in zip(fronts, replies[len(owners) :], strict=True):
+    for (keys, _), members in zip(wanted, replies[len(owners) :], strict=True):
         candidates.update({(keys.platform, member.decode(errors="replace")): keys for member in members})
     oldest: dict[str, int] = {}
     told = await store.commands(

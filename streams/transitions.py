@@ -12,7 +12,7 @@ from streams.connection import Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
-from streams.line import MOST, RECENT, Line, to_line
+from streams.line import Line, to_line
 from streams.messages import Claim, Job, Lease, Look, Pulse
 from streams.policies import Policy
 from streams.reading import to_claims, to_look, to_pulse, to_steps
@@ -219,10 +219,9 @@ class Transitions:
         answers = await self.run(TENDING, [(keys, [Operation("tally", (), ())]) for keys in platforms])
         return [broken(answer) or Tally(*map(int, answer)) for answer in answers]
 
-    async def line(self, platform: PlatformKeys, policy: Policy, most: int = MOST) -> Line:
-        """See who stands in line, and what may hold them up; at most so many are looked at."""
-        rates = (policy.rate, policy.key_rate, round(policy.key_rate_seconds * 1000))
-        operation = Operation("line", (), (most, RECENT, *rates))
+    async def line(self, platform: PlatformKeys, key: str, policy: Policy) -> Line:
+        """See where a job stands in line, and what may hold it up."""
+        operation = Operation("line", (platform.record(key),), (key, policy.rate, policy.key_rate))
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[PlatformKeys]) -> list[Look]:

@@ -1,11 +1,9 @@
-"""Why a job waits: all that holds it now, how many start before it, and when its turn may come; pure."""
+"""Why a job waits: all that holds it now, and how many stand before it; pure."""
 
 from collections.abc import Iterator, Sequence
-from itertools import cycle, islice
 
 from msgspec import Struct
 
-from streams.estimate import Outlook, expected_start, rate_until
 from streams.events import iso
 from streams.keys import join_id
 from streams.line import Line, Running, labels_of
@@ -27,25 +25,12 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     by: str | None = None
 
 
-class Waiting(
-    Struct, frozen=True, rename={"exact": "positionExact", "reasons": "for", "expected_start": "expectedStartAt"}
-):
+class Waiting(Struct, frozen=True, rename={"exact": "positionExact", "reasons": "for"}):
     """Why a job waits, as clients get it."""
 
-    position: int | None  # 1: the next to start; None: nobody can tell
+    position: int | None  # 1: nobody stands before it; None: it waits beside the line, or for its time
     exact: bool  # False: at least so far behind
     reasons: tuple[Reason, ...]  # all that hold now, the decisive one first
-    expected_start: str | None
-
-
-class Gates(Struct, frozen=True):
-    """What the store tells of a job's order key and limit key."""
-
-    head: str | None = None  # the first of its order that has not ended
-    order_running: str | None = None
-    limit_running: int = 0
-    counted_ms: float | None = None  # the start that the rate of its limit key counts from
-    before: int = 0  # jobs that wait for the same limit key before it
 
 
 class Case(Struct, frozen=True):
@@ -56,10 +41,6 @@ class Case(Struct, frozen=True):
     retrying: bool  # it is delayed because its last attempt failed
     policy: Policy
     line: Line
-    place: int | None  # among those that claims would start, from 1; None: it is not one of them
-    nearest: str | None = None  # who starts right before it
-    in_line: int = 0  # how many there are that claims would start
-    gates: Gates = Gates()
     consumers: Sequence[Consumer] | None = None  # of its platform; None: nobody has looked
 
     @property
@@ -80,15 +61,11 @@ class Case(Struct, frozen=True):
 def explain(case: Case) -> Waiting:
     """Everything that holds the job: its own time, then what `claim` asks of the platform, of the job, of the line."""
     if case.rests:
-        reasons = [resting(case), *closed(case)]
-        return Waiting(None, False, tuple(reasons), start_of(case, 1, reasons))  # what is due goes to the front
-    gates = [*ordered(case), *limited(case)]
-    position = case.place
-    if position is None and not gates:  # it came after we looked, or stands behind all that we looked at
-        position = case.in_line + 1
-    reasons = [*closed(case), *gates, *busy(case), *ahead(case, position)]
-    expected = start_of(case, case.place, reasons)
-    return Waiting(position, case.place is not None, tuple(reasons or [Reason("next", "Its turn is next.")]), expected)
+        return Waiting(None, False, (resting(case), *closed(case)))
+    place = case.line.place
+    reasons = (*closed(case), *ordered(case), *limited(case), *busy(case), *ahead(case))
+    position, exact = (None, False) if place is None else (place.before + 1, place.exact)
+    return Waiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
 
 
 def resting(case: Case) -> Reason:
@@ -122,8 +99,8 @@ def closed(case: Case) -> Iterator[Reason]:
 def ordered(case: Case) -> Iterator[Reason]:
     """The gate of its order key."""
     label, _ = labels_of(case.record.marks)
-    running, head = case.gates.order_running, case.gates.head
-    if running and any(job.key == running for job in case.line.running):
+    running, head = case.line.order_running, case.line.order_head
+    if running:
         told = f"Job {case.id(running)} of the same order key {label} runs."
         yield Reason("order", told, job=case.id(running))
     elif head and head != case.record.key:
@@ -136,15 +113,16 @@ def limited(case: Case) -> Iterator[Reason]:
     _, label = labels_of(case.record.marks)
     if label is None:
         return
-    policy, gates = case.policy, case.gates
-    others = f" Of those that wait for it too, {counted(gates.before, 'job')} came before." if gates.before else ""
-    if policy.key_overall and gates.limit_running >= policy.key_overall:
-        holders = [job for job in case.line.running if job.limit == label]
+    policy, line = case.policy, case.line
+    before = line.limit_before
+    others = f" Of those that wait for it too, {counted(before, 'job')} came before." if before else ""
+    if policy.key_overall and line.limit_running >= policy.key_overall:
+        holders = [job for job in line.running if job.limit == label]
         told = f"Of the limit key {label} {counted(policy.key_overall, 'job')} may run at a time"
         runs = f", and {case.named(holders)} {are(holders)} running." if holders else "."
         job = case.id(holders[0].key) if holders else None
         yield Reason("limit", told + runs + others, job=job)
-    until_ms = rate_until(case.line.now_ms, gates.counted_ms, policy.key_rate_seconds)
+    until_ms = rate_until(line.now_ms, line.limit_counted_ms, policy.key_rate_seconds)
     if until_ms is not None:
         until = iso(until_ms)
         told = f"Of the limit key {label} {counted(policy.key_rate, 'job')} may start within"
@@ -169,44 +147,26 @@ def busy(case: Case) -> Iterator[Reason]:
     yield Reason("busy", told, job=case.id(running[0].key))
 
 
-def ahead(case: Case, position: int | None) -> Iterator[Reason]:
-    if position is None or position == 1:
+def ahead(case: Case) -> Iterator[Reason]:
+    place = case.line.place
+    if place is None or place.before == 0:
         return
-    before = f"{counted(position - 1, 'job')} {'starts' if position == 2 else 'start'} before it"
-    if case.nearest is None:
+    before = f"{counted(place.before, 'job')} {'stands' if place.before == 1 else 'stand'} before it"
+    if not place.exact:
         yield Reason("ahead", f"At least {before}.")
+    elif place.nearest is None:
+        yield Reason("ahead", f"{before}.")
     else:
-        nearest = case.id(case.nearest)
-        told = f"{before}: {nearest}." if position == 2 else f"{before}; the last of them is {nearest}."
+        nearest = case.id(place.nearest)
+        told = f"{before}: {nearest}." if place.before == 1 else f"{before}; the last of them is {nearest}."
         yield Reason("ahead", told, job=nearest)
 
 
-def start_of(case: Case, place: int | None, reasons: Sequence[Reason]) -> str | None:
-    """When it may start, if that can be told: somebody must be there to start it, and its turn must be known."""
-    closing = {"paused", "no_consumer", "order", "limit"}
-    if place is None or any(each.reason in closing and each.until is None for each in reasons):
+def rate_until(now_ms: float, counted_ms: float | None, seconds: float) -> float | None:
+    """When a rate allows the next start; None: now. A clock that was set back must not close it for long."""
+    if counted_ms is None or abs(now_ms - counted_ms) >= seconds * 1000:
         return None
-    line, policy = case.line, case.policy
-    consumers = case.serving() or len({job.owner for job in line.running}) or 1
-    slots = consumers * policy.per_process
-    untils = (
-        rate_until(line.now_ms, line.counted_ms, policy.rate_seconds),
-        rate_until(line.now_ms, case.gates.counted_ms, policy.key_rate_seconds),
-    )
-    elapsed = [line.now_ms - job.started_ms for job in line.running]
-    at = expected_start(
-        Outlook(
-            now_ms=line.now_ms,
-            place=place,
-            slots=min(slots, policy.overall) if policy.overall else slots,
-            elapsed_ms=tuple(islice(cycle(elapsed), line.runs)),  # those that were looked at stand for the others
-            took_ms=line.took_ms,
-            not_before_ms=max(case.due_ms or 0, line.held_until_ms, *(until or 0 for until in untils)),
-            rate=policy.rate,
-            rate_ms=policy.rate_seconds * 1000,
-        )
-    )
-    return None if at is None else iso(at)
+    return counted_ms + seconds * 1000
 
 
 def some(names: Sequence[str], count: int = 0) -> str:

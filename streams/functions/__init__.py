@@ -104,13 +104,13 @@ def _shared(name: str) -> str:
 
 def _binding() -> str:
     keys = ", ".join(f"KEYS[k + {i}]" for i in range(1, len(PLATFORM_KEYS) + 1))
-    bands = ", ".join(f"{band} = jobs_{band}" for band in BANDS)
+    jobs, fronts = (", ".join(f"{band} = {name}_{band}" for band in BANDS) for name in ("jobs", "front"))
     return f"""
 local function bind(k)
   {", ".join(PLATFORM_KEYS)} = {keys}
   prefix = match(KEYS[k + 1], '^.*}}:')
   platform = match(prefix, '{{(.*)}}')
-  jobs = {{ {bands} }}
+  jobs, fronts = {{ {jobs} }}, {{ {fronts} }}
   gather()
 end"""
 

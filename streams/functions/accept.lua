@@ -101,8 +101,8 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     return { 'accepted', 'delayed' }
   end
   if extra.first then
-    local foremost = call('ZRANGE', front, 0, 0, 'WITHSCORES')[2]
-    call('ZADD', front, format('%.0f', math.min(-acceptance(entry), (foremost or 0) - 1)), key)
+    local foremost = call('ZRANGE', fronts.urgent, 0, 0, 'WITHSCORES')[2]
+    call('ZADD', fronts.urgent, format('%.0f', math.min(-acceptance(entry), (foremost or 0) - 1)), key)
   end
   return { 'accepted', 'waiting' }
 end

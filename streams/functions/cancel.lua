@@ -2,7 +2,10 @@
 -- KEYS  record           hash    the state of the job
 --       log              list    the job's history
 --       leases           hash    the attempt that is asked to stop
---       front            zset    the job leaves it
+--       front_urgent     zset    the job leaves it, as its three neighbours
+--       front_high       zset
+--       front_normal     zset
+--       front_low        zset
 --       due              zset    the job leaves it
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed

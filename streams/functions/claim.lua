@@ -1,9 +1,12 @@
--- claim: open attempts for as many jobs as there is room for: what is due, the front of the line, then band by band.
+-- claim: open attempts for as many jobs as there is room for, band by band, the front of each before its line.
 -- KEYS  jobs_urgent  stream  the lines, read by the group
 --       jobs_high    stream
 --       jobs_normal  stream
 --       jobs_low     stream
---       front        zset    jobs that go first
+--       front_urgent zset    jobs that go before the line of their band
+--       front_high   zset
+--       front_normal zset
+--       front_low    zset
 --       due          zset    jobs that start later, or again
 --       alarms       zset    what else happens by itself: jobs expire, keys may start again
 --       leases       hash    who runs what; its length is how many run
@@ -75,7 +78,7 @@ end
 
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
-local plain = call('EXISTS', due, alarms, control, front) == 0 -- as most are: there is nothing but the lines
+local plain = call('EXISTS', due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low) == 0 -- as most are: there is nothing but the lines
 local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms')
 if state[1] then
   room = 0
@@ -199,7 +202,7 @@ local function open(band, entry, fields, apart)
   local failures, age = '0', '0'
   if job[4] then
     failures, age = past(record)
-    call('ZREM', front, key)
+    call('ZREM', fronts[band], key)
   end
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
   tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
@@ -232,37 +235,44 @@ if expiring then -- among those in line may be some that must not start any more
 end
 local passed = false -- whether a job was left to another owner
 
-if room > 0 and not plain then
-  local first = call('ZRANGE', front, 0, room + 99)
-  local left = #first
-  for _, key in ipairs(first) do
-    if taken >= room then
-      break
+-- Takes from the front of a band, up to a goal; those below a score, if there is one.
+local LOOKED_AT_MOST = room + 100 -- places at the front in one call: of many that are called not all may go on
+local looked, left = 0, { urgent = 0, high = 0, normal = 0, low = 0 } -- and how many were left to another owner
+local function take_front(band, goal, below)
+  local front = fronts[band]
+  while taken < goal and looked < LOOKED_AT_MOST do
+    local first = call('ZRANGE', front, '-inf', below or '+inf', 'BYSCORE', 'LIMIT', left[band], goal - taken)
+    if #first == 0 then
+      return
     end
-    local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'crashes', 'state')
-    local band = job[1] or 'normal'
-    local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
-    if suspect and runs_one_apart() then
-      passed = true
-    else
-      left = left - 1
-      call('ZREM', front, key)
-      -- protected: without its group the entry is found in the line itself, below
-      local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[band], GROUP, owner, 0, job[2])[1]
-      if found then
-        local before = taken
-        pcall(open, band, job[2], found[2], suspect)
-        apart = apart or (suspect and taken > before)
+    looked = looked + #first
+    for _, key in ipairs(first) do
+      local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'crashes', 'state')
+      local line = job[1] or 'normal'
+      local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
+      if suspect and runs_one_apart() then
+        left[band], passed = left[band] + 1, true
+      else
+        call('ZREM', front, key)
+        -- protected: without its group the entry is found in the line itself
+        local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[line], GROUP, owner, 0, job[2])[1]
+        if found then
+          local before = taken
+          pcall(open, line, job[2], found[2], suspect)
+          apart = apart or (suspect and taken > before)
+        end
       end
     end
   end
-  more = more or (taken < room and #first == room + 100 and left < #first) -- many were parked: behind them are others
 end
 
 local READ_AT_MOST = 150 -- entries that turn out not to be for us now, in one call
 local read = 0
 local function take_from(band, most)
   local goal = math.min(room, taken + most)
+  if not plain then
+    take_front(band, goal)
+  end
   while taken < goal and read < READ_AT_MOST do
     local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', goal - taken, 'STREAMS', jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
@@ -281,10 +291,13 @@ local function take_from(band, most)
   more = more or read >= READ_AT_MOST
 end
 
+if room > 0 and not plain then -- those that were submitted as the first of all stand below 0
+  take_front('urgent', room, '(0')
+end
 if taken < room then
   local lines = {}
   for _, band in ipairs(BANDS) do
-    if call('XLEN', jobs[band]) > 0 then
+    if call('XLEN', jobs[band]) > 0 or (not plain and call('EXISTS', fronts[band]) == 1) then
       lines[#lines + 1] = band
     end
   end
@@ -307,6 +320,10 @@ if taken < room then
   if shared and taken > before then
     call('HINCRBY', control, 'turn', taken - before)
   end
+end
+
+if looked >= LOOKED_AT_MOST and looked > left.urgent + left.high + left.normal + left.low then
+  more = true -- many were parked: behind them are others
 end
 
 if rated and taken > 0 then

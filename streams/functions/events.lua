@@ -110,13 +110,21 @@ local function mark(marks, name)
   return match(marks, ' ' .. name .. '=(%S+)')
 end
 
+-- A job that waited for something else comes to the front of its priority. One that is there keeps its place, and so
+-- does one that was submitted as the first of all: it stands at the front of the urgent ones, whatever its band.
+local function come_forward(key, score, band)
+  if not call('ZSCORE', fronts.urgent, key) then
+    call('ZADD', fronts[band or 'normal'], 'NX', score, key)
+  end
+  rung = true
+end
+
 -- What waits for a label comes to the front, as many as may go on.
 local function unpark(label, count)
-  local parked = prefix .. 'parked:' .. label
-  local freed_jobs = call('ZPOPMIN', parked, count)
+  local freed_jobs = call('ZPOPMIN', prefix .. 'parked:' .. label, count)
   for i = 1, #freed_jobs, 2 do
-    call('ZADD', front, 'NX', freed_jobs[i + 1], freed_jobs[i])
-    rung = true
+    local fine, band = pcall(call, 'HGET', prefix .. 'job:' .. freed_jobs[i], 'band')
+    come_forward(freed_jobs[i], freed_jobs[i + 1], fine and band)
   end
 end
 
@@ -139,10 +147,11 @@ local function let_go(key, job, over)
         call('ZREM', line, key)
       end
       local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
-      if head[1] and head[1] ~= key and call('HGET', prefix .. 'job:' .. head[1], 'state') == 'waiting' then
-        -- One that stands there already keeps its place; one that was not handed out yet comes by itself.
-        call('ZADD', front, 'NX', head[2], head[1])
-        rung = true
+      if head[1] and head[1] ~= key then
+        local next_job = call('HMGET', prefix .. 'job:' .. head[1], 'state', 'band')
+        if next_job[1] == 'waiting' then -- one that was not handed out yet comes by itself
+          come_forward(head[1], head[2], next_job[2])
+        end
       end
     end
   end
@@ -213,12 +222,12 @@ local function circles(record, key, job, max_starts)
   end
 end
 
--- Every "back in line": the job goes before newer ones.
+-- Every "back in line": the job goes before newer ones of its priority.
 local function back_in_line(record, key, job, reason)
   local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)
   if hold_entry(job) then
-    call('ZADD', front, acceptance(job.entry), key)
+    call('ZADD', fronts[job.band], acceptance(job.entry), key)
   end
   let_go(key, job, false)
   rung = true
@@ -243,7 +252,8 @@ end
 
 -- A job that nobody runs leaves every place it may stand at.
 local function leave(key, job)
-  call('ZREM', front, key)
+  call('ZREM', fronts[job.band], key)
+  call('ZREM', fronts.urgent, key) -- where one that was submitted as the first of all stands
   call('ZREM', due, key)
   local limit = mark(job.marks, 'limit')
   if limit then
@@ -265,8 +275,7 @@ local function wake_due()
       if order then -- others may have passed it
         call('ZADD', prefix .. 'order:' .. order, 'NX', acceptance(job.entry), key)
       end
-      call('ZADD', front, acceptance(job.entry), key)
-      rung = true
+      come_forward(key, acceptance(job.entry), job.band)
     end
   end
   local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')

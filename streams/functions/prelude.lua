@@ -1,5 +1,5 @@
 -- What every transition stands on. The loader puts it in front of the functions of a script and writes, from
--- PLATFORM_KEYS in keys.py, the line that declares the platform's keys (jobs_normal, front, leases ...) as locals.
+-- PLATFORM_KEYS in keys.py, the line that declares the platform's keys (jobs_normal, front_normal, leases ...) as locals.
 --
 -- A script runs a list of operations, platform by platform. What many operations do alike (take leases away, settle
 -- stream entries, feed the live events, ring the bell) is gathered and written once per platform by `flush`, so
@@ -9,7 +9,7 @@
 local call, format, match = redis.call, string.format, string.match
 
 local prefix, platform -- of the platform at hand; `bind`, written by the loader, sets them with its keys
-local jobs             -- band -> stream
+local jobs, fronts     -- band -> stream, and band -> those that go before it
 local held             -- nonce -> what its lease says; of every nonce this call names, and of those it grants
 local touched          -- nonces whose lease is not what the store has
 local settled          -- band -> entries whose jobs have ended

@@ -3,7 +3,10 @@
 --       log              list    the job's history
 --       leases           hash    the lost lease, removed
 --       beats            hash    the owner's beat counter
---       front            zset    where the job goes
+--       front_urgent     zset    where the job goes, or one of its three neighbours
+--       front_high       zset
+--       front_normal     zset
+--       front_low        zset
 --       ended_failed     zset    for a job that lost too many attempts
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed

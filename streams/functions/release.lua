@@ -1,8 +1,11 @@
--- release: hand a running job back unfinished, at no cost and to the front of the line.
+-- release: hand a running job back unfinished, at no cost and to the front of its priority.
 -- KEYS  record           hash    the state of the job
 --       log              list    the job's history
 --       leases           hash    the fence; this attempt's lease is given back
---       front            zset    where the job goes
+--       front_urgent     zset    where the job goes, or one of its three neighbours
+--       front_high       zset
+--       front_normal     zset
+--       front_low        zset
 --       ended_failed     zset    for a job that was started too often
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed

@@ -6,7 +6,7 @@
 --       jobs_high    stream
 --       jobs_normal  stream
 --       jobs_low     stream
---       front        zset    where a job that goes first goes
+--       front_urgent zset    where a job that goes first goes
 --       due          zset    where a job that starts later rests
 --       alarms       zset    when it expires
 --       events       stream  the live feed

@@ -85,7 +85,9 @@ async def nothing_is_left(deployment: Deployment) -> bool:
     """No lease, no entry, no job at the front, and of fleeting jobs no key at all."""
     left = 0
     for keys in map(PlatformKeys, PLATFORMS):
-        left += len(await deployment.leases(keys.platform)) + await deployment.store.command("ZCARD", keys["front"])
+        left += len(await deployment.leases(keys.platform)) + sum(
+            [await deployment.store.command("ZCARD", keys.front(band)) for band in BANDS]
+        )
         left += sum([await deployment.store.command("XLEN", keys.jobs(band)) for band in BANDS])
     forgotten = not await deployment.store.command("KEYS", PlatformKeys(FLEETING).record("*"))
     return not left and forgotten

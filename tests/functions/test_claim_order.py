@@ -80,15 +80,68 @@ async def test_starts_of_one_band_alone_are_not_counted(desk: Desk) -> None:
     assert await desk.store.command("HGET", desk.keys["control"], "turn") is None
 
 
-async def test_due_released_and_reclaimed_jobs_go_before_every_band(desk: Desk) -> None:
+async def test_due_released_and_reclaimed_jobs_go_before_those_of_their_priority(desk: Desk) -> None:
     await desk.submit("later", band="low", delay_seconds=HOUR)
     await desk.submit("a", "b", band="low")
     released, reclaimed = await desk.claim("ann", 2)
+    await desk.submit("newer", band="low")
     await flood(desk, 2, ["urgent"])
     await desk.reclaim(reclaimed)
     await desk.release(released)
     await desk.past_due("later")
-    assert await in_order(desk, 5) == ["later", "a", "b", "urgent-000", "urgent-001"]
+    assert await in_order(desk, 6) == ["urgent-000", "urgent-001", "later", "a", "b", "newer"]
+
+
+async def test_an_urgent_job_does_not_wait_behind_a_hundred_low_ones_whose_time_has_come(desk: Desk) -> None:
+    delayed = [f"low-{n:03}" for n in range(100)]
+    await desk.submit(*delayed, band="low", delay_seconds=HOUR)
+    await desk.past_due(*delayed)
+    await desk.submit("urgent", band="urgent")
+    assert (await in_order(desk, 1)) == ["urgent"]
+
+
+async def test_a_low_job_that_waited_for_its_limit_key_lets_an_urgent_one_pass(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("runs", "parked", band="low", limit_key="l")
+    (held,) = await desk.claim("ann", 2)
+    await desk.submit("urgent", band="urgent")
+    await desk.complete(held)
+    assert await in_order(desk, 2) == ["urgent", "parked"]
+
+
+async def test_a_low_job_that_waited_for_its_order_lets_an_urgent_one_pass(desk: Desk) -> None:
+    await desk.submit("runs", "parked", band="low", order_key="o")
+    (held,) = await desk.claim("ann", 2)
+    await desk.submit("urgent", band="urgent")
+    await desk.complete(held)
+    assert await in_order(desk, 2) == ["urgent", "parked"]
+
+
+async def test_what_waited_counts_in_the_share(desk: Desk) -> None:
+    """Ten starts of jobs that came back: one of them is for the lower band, as of ten from the line."""
+    returned = [f"urgent-{n:03}" for n in range(30)]
+    await desk.submit(*returned, band="urgent", delay_seconds=HOUR)
+    await desk.past_due(*returned)
+    await desk.submit(*(f"low-{n:03}" for n in range(9)), band="low")
+    assert bands_of(await in_order(desk, 20)) == ("u" * 9 + "l") * 2
+
+
+async def test_more_at_a_front_than_one_call_looks_at_are_called_by_the_next(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    await desk.submit("runs", limit_key="l")
+    await desk.claim()
+    await desk.submit(*(f"called-{n:03}" for n in range(150)), limit_key="l", delay_seconds=HOUR)
+    await desk.submit("goes", delay_seconds=HOUR)
+    await desk.past_due(*(f"called-{n:03}" for n in range(150)), "goes")
+    for _ in range(2):
+        await desk.transitions.wake([desk.keys])
+    waits, claims = [], []
+    for _ in range(5):
+        (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 1))])
+        if claims := to_claims(answer):
+            break
+        waits.append(answer[1])
+    assert ([held.key for held in claims], set(waits)) == (["goes"], {b"0"})
 
 
 async def test_a_first_job_goes_before_all_that_waits_and_the_newest_before_other_first_ones(desk: Desk) -> None:
@@ -98,7 +151,7 @@ async def test_a_first_job_goes_before_all_that_waits_and_the_newest_before_othe
     await desk.submit("urgent", band="urgent")
     await desk.submit("first", band="low", first=True)
     await desk.submit("newest", first=True)
-    assert await in_order(desk, 5) == ["newest", "first", "a", "urgent", "b"]
+    assert await in_order(desk, 5) == ["newest", "first", "urgent", "a", "b"]
     assert await desk.claim(slots=9) == [], "what went first does not come again in its turn"
     assert [await desk.line(band) for band in BANDS] == [[], [], [], []]
 
@@ -248,6 +301,19 @@ async def test_a_blocked_order_key_holds_up_no_other_job_however_many_stand_befo
     assert await in_order(desk, 50, slots=5) == [f"behind-{n:04}" for n in range(50)]
     for n in range(50, 2000):
         await desk.cancel(f"behind-{n:04}")
+    assert await desk.leftovers() == []
+
+
+async def test_a_first_job_goes_before_the_share_of_a_lower_band(desk: Desk) -> None:
+    await flood(desk, 20, ["urgent", "low"])
+    await in_order(desk, 9)
+    await desk.submit("first", band="normal", first=True)
+    assert await in_order(desk, 2) == ["first", "low-000"]
+
+
+async def test_a_first_job_that_is_cancelled_leaves_nothing_behind(desk: Desk) -> None:
+    await desk.submit("first", band="low", first=True)
+    assert await desk.cancel("first") == "ok"
     assert await desk.leftovers() == []
 
 

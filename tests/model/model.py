@@ -125,18 +125,18 @@ class ModelPlatform:
         return given
 
     def _take(self, owner: str, room: int) -> list[ModelJob]:
-        """Those that go first, then band by band, each in order."""
+        """Band by band, of each those that go first and then its line, in order."""
         taken: list[ModelJob] = []
         apart = any(job.apart and job.owner == owner for job in self.running().values())
-        for job in self.in_order():
-            last_chance = 0 < job.crashes == self.max_crashes - 1
-            if job.goes_first and len(taken) < room and not (last_chance and apart):
-                job.goes_first = False
-                if self.pends(job):  # else it is still to come in its line
-                    taken.append(job)
-                    job.apart = last_chance
-                    apart = apart or last_chance
         for band in BANDS:
+            for job in self.line(band):
+                last_chance = 0 < job.crashes == self.max_crashes - 1
+                if job.goes_first and len(taken) < room and not (last_chance and apart):
+                    job.goes_first = False
+                    if self.pends(job):  # else it is still to come in its line
+                        taken.append(job)
+                        job.apart = last_chance
+                        apart = apart or last_chance
             while len(taken) < room:
                 unread = [job for job in self.line(band) if job.place > self.read_to[band]]
                 if not (batch := unread[: room - len(taken)]):

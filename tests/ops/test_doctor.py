@@ -152,7 +152,7 @@ async def test_a_lease_that_nobody_runs_under_is_found_and_given_back(desk: Desk
 
 
 async def test_a_place_at_the_front_without_a_waiting_job_is_found(desk: Desk, troubles: Examine) -> None:
-    await desk.store.command("ZADD", desk.keys["front"], 1, "ghost")
+    await desk.store.command("ZADD", desk.keys.front("normal"), 1, "ghost")
     (found,) = await troubles()
     assert (found.job, found.says) == ("ghost", "it stands at the front of the line, but does not wait")
 
@@ -188,7 +188,7 @@ async def test_jobs_parked_behind_their_order_are_fine_while_somebody_is_before_
     await desk.claim("ann", 3)
     assert await troubles() == []
     await desk.store.command("ZREM", desk.keys.order("cart"), "a")
-    await desk.store.command("ZREM", desk.keys["front"], "b")
+    await desk.store.command("ZREM", desk.keys.front("normal"), "b")
     (found,) = await troubles()
     assert (found.job, found.says) == ("b", "it waits for its turn in the order cart, but nobody is before it")
     await desk.store.command("ZADD", desk.keys.order("cart"), 0, "ghost")

@@ -36,7 +36,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return all"""
 
-LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front|due|alarms|starts)$")
+LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front:\w+|due|alarms|starts)$")
 NOBODY = "nobody-gave-this"  # a nonce that no claim ever carried
 
 
@@ -218,7 +218,9 @@ class Desk:
         return [(entry[0].decode(), entry[1].decode()) for entry in found]
 
     async def front(self) -> list[str]:
-        return [key.decode() for key in await self.store.command("ZRANGE", self.keys["front"], 0, -1)]
+        """Those that go before the lines, band by band."""
+        fronts = [await self.store.command("ZRANGE", self.keys.front(band), 0, -1) for band in BANDS]
+        return [key.decode() for front in fronts for key in front]
 
     async def bell(self) -> str:
         """The id of the last ring."""
