@@ -8,7 +8,7 @@ JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its 
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import anyio
 import msgspec
@@ -20,24 +20,28 @@ from consumers.about import Introduction
 from consumers.instructions import Instructions
 from consumers.overtime import Overtime
 from consumers.page import Page
-from consumers.silences import Silence, Silences
+from consumers.recovery import Recovery
+from consumers.retention import Retention
+from consumers.silences import Silences
 from consumers.ticker import Ticker
 from streams.connection import ANSWER_SECONDS, Store
 from streams.errors import StoreError
 from streams.keys import PlatformKeys
 from streams.logs import configure_logs
-from streams.messages import Look, Pulse
+from streams.messages import Pulse
 from streams.spoilt import of_each
-from streams.transitions import FORGET_BATCH, BrokenOperation, Transitions
+from streams.transitions import BrokenOperation, Transitions
 
 log = structlog.get_logger()
 
 GOODBYE = b"goodbye\n"
 MOST_NEWS = 15
-NOTHING = Look({}, ())
-FORGET_SECONDS = 5.0  # between looks for jobs that need not be kept any longer
+MOST_HELD = 500  # nonces in one beat: about a millisecond of the server's time
 LEAVE_SECONDS = 2.0  # to tell the store that a consumer leaves; if that fails, others see its silence
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
+
+
+Portion = Mapping[str, Sequence[str]]  # platform -> nonces of attempts that its consumer runs
 
 
 class News(Struct, frozen=True, omit_defaults=True):
@@ -60,16 +64,18 @@ class Heart:
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._about = Introduction(self._consumer, page, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
+        self._recovery = Recovery(instructions, transitions, self._silences)
+        self._retention = Retention(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, page)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
         self._restarts: dict[str, int] = {}  # how often each platform had been asked when we first heard of it
-        self._forget_at = 0.0
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._beat)
             tasks.start_soon(self._observe)
-            tasks.start_soon(self._ticker.run)
+            for role in (self._recovery, self._overtime, self._retention, self._ticker):
+                tasks.start_soon(role.run)
             if self._to.lifeline_fd is not None:
                 tasks.start_soon(self._end_with, self._to.lifeline_fd)
             await self._hear_consumer()
@@ -94,11 +100,16 @@ class Heart:
     async def _beat_once(self, about: bytes) -> dict[str, Pulse]:
         held = dict(zip(self._to.platforms, self._page.held(len(self._keys)), strict=True))
 
-        async def beat(platforms: Sequence[PlatformKeys]) -> list[Pulse]:
-            sheets = [(keys, held[keys.platform]) for keys in platforms]
-            return await self._transitions.beat(sheets, self._to.owner, about)
+        pulses: dict[str, list[Pulse]] = {}
+        for portion in portions(held, MOST_HELD):
 
-        return await of_each(self._keys, beat)
+            async def beat(platforms: Sequence[PlatformKeys], portion: Portion = portion) -> list[Pulse]:
+                sheets = [(keys, portion[keys.platform]) for keys in platforms]
+                return await self._transitions.beat(sheets, self._to.owner, about)
+
+            for platform, pulse in (await of_each([PlatformKeys(name) for name in portion], beat)).items():
+                pulses.setdefault(platform, []).append(pulse)
+        return {platform: joined(each, held[platform]) for platform, each in pulses.items()}
 
     def _news(self, pulses: Mapping[str, Pulse]) -> News:
         heard = pulses.items()
@@ -124,61 +135,21 @@ class Heart:
             return False
 
     async def _observe(self) -> None:
+        """Look who beats. Nothing else waits here: a look that comes late starts all silences again."""
         while True:
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()
                 looks = await of_each(self._keys, self._transitions.tend)
                 now = time.monotonic()
-                await self._overtime.watch(now, [looks.get(name, NOTHING) for name in self._to.platforms])
-                await self._forget(now)
                 self._silences.look(asked, now, looks)
-                for silence in self._silences.lost(now):
-                    await self._reclaim(silence)
-                for platform, owner, counter in list(self._silences.departed(now)):
-                    await self._bury(PlatformKeys(platform), owner, counter)
-                due = self._silences.next_due()
-                if due is not None and due > now:
+                self._recovery.looked()
+                due = self._silences.next_due(now)
+                if due is not None:
                     pause = min(pause, due - now)
             except StoreError:
                 self._silences.blind()
-                self._overtime.blind()
             await anyio.sleep(pause)
-
-    async def _forget(self, now: float) -> None:
-        """Remove what need not be kept, now and then, in bounded batches."""
-        if now < self._forget_at:
-            return
-        lines = list(zip(self._keys, self._to.policies, strict=True))
-        while lines and time.monotonic() < now + self._to.reap_seconds:  # others may fall silent meanwhile
-            most = max(1, FORGET_BATCH // len(lines))
-            try:
-                removed = await self._transitions.forget_all(lines, most)
-            except BrokenOperation as error:  # keys that were spoilt by hand must not end a heart
-                log.error("forget_broken", owner=self._to.owner, error=str(error))
-                break
-            lines = [line for line, count in zip(lines, removed, strict=True) if count >= most]
-        else:
-            if lines:
-                return  # the rest comes with the next look
-        self._forget_at = now + FORGET_SECONDS
-
-    async def _reclaim(self, silence: Silence) -> None:
-        index = self._to.platforms.index(silence.platform)
-        keys, lease = self._keys[index], silence.lease
-        try:
-            word = await self._transitions.reclaim(keys, lease, silence.counter, self._to.policies[index])
-        except BrokenOperation as error:  # a job whose keys were spoilt by hand must not hold up the others
-            log.error("reclaim_broken", job=keys.id(lease.key), owner=lease.owner, error=str(error))
-            return
-        if word in {"reclaimed", "failed"}:
-            log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=word)
-
-    async def _bury(self, keys: PlatformKeys, owner: str, counter: str) -> None:
-        try:
-            await self._transitions.bury(keys, owner, counter)
-        except BrokenOperation as error:
-            log.error("bury_broken", platform=keys.platform, owner=owner, error=str(error))
 
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""
@@ -188,9 +159,9 @@ class Heart:
 
     async def _leave(self) -> None:
         try:
-            for platform, look in (await of_each(self._keys, self._transitions.observe)).items():
-                await self._bury(PlatformKeys(platform), self._to.owner, look.beats.get(self._to.owner, ""))
-        except StoreError:
+            for platform, beats in (await of_each(self._keys, self._transitions.observe)).items():
+                await self._transitions.bury(PlatformKeys(platform), self._to.owner, beats.get(self._to.owner, ""))
+        except (StoreError, BrokenOperation):
             return  # observers will see the silence
 
     async def _end_with(self, lifeline_fd: int) -> None:
@@ -198,6 +169,32 @@ class Heart:
         while await read_line(lifeline_fd):
             pass
         os.kill(self._to.consumer_pid, signal.SIGKILL)
+
+
+def portions(held: Portion, most: int) -> Iterator[Portion]:
+    """What is held on each platform, in portions of at most so many nonces; every platform is in one at least."""
+    portion: dict[str, Sequence[str]] = {}
+    room = most
+    for platform, nonces in held.items():
+        rest = nonces
+        while len(rest) > room:
+            portion[platform], rest = rest[:room], rest[room:]
+            yield portion
+            portion, room = {}, most
+        portion[platform] = rest
+        room -= len(rest)
+    yield portion
+
+
+def joined(pulses: Sequence[Pulse], held: Sequence[str]) -> Pulse:
+    """What the portions of a platform brought: what one of them did not name another may have."""
+    named = set(held)
+    return Pulse(
+        lost=[nonce for pulse in pulses for nonce in pulse.lost],
+        stray=sorted({job for pulse in pulses for job in pulse.stray if job[1] not in named}),
+        stop=[nonce for pulse in pulses for nonce in pulse.stop],
+        restarts=pulses[-1].restarts,
+    )
 
 
 async def read_line(fd: int) -> bytes:

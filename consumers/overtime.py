@@ -8,19 +8,21 @@ else the consumer runs is handed back at no cost, and the process is killed; its
 import os
 import signal
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
+import anyio
 import structlog
 
 from consumers.backoff import again_after, rules_for, timed_out
 from consumers.instructions import Instructions
 from consumers.page import Page
 from consumers.runner import failure_members
-from streams.errors import TailraceError
+from streams.connection import ServerRefusal
+from streams.errors import StoreError, TailraceError
 from streams.keys import PlatformKeys
-from streams.messages import Lease, Look
+from streams.messages import Lease
 from streams.policies import Policy
-from streams.reading import read_record
+from streams.reading import read_leases_under, read_record
 from streams.transitions import Transitions
 
 log = structlog.get_logger()
@@ -47,27 +49,41 @@ class Overtime:
         """The store was away: a consumer that could not settle anything meanwhile gets its time again."""
         self._warned.clear()
 
-    async def watch(self, now: float, looks: Sequence[Look]) -> None:
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.watch(time.monotonic())
+            except StoreError:
+                self.blind()
+            await anyio.sleep(self._to.reap_seconds)
+
+    async def watch(self, now: float) -> None:
         """Warn of attempts that are past their time, and end the process of one that does not stop."""
-        held = {nonce for nonces in self._page.held(len(self._to.platforms)) for nonce in nonces}
-        late = self._page.overdue(now) | {nonce: since for nonce, since in self._asked.items() if nonce in held}
+        held = dict(zip(self._to.platforms, self._page.held(len(self._to.platforms)), strict=True))
+        there = {nonce for nonces in held.values() for nonce in nonces}
+        late = self._page.overdue(now) | {nonce: since for nonce, since in self._asked.items() if nonce in there}
+        late = {nonce: since for nonce, since in late.items() if now - since >= WARN_SECONDS}
         self._warned = {nonce: since for nonce, since in self._warned.items() if nonce in late}
-        mine = [
-            (platform, lease)
-            for platform, look in zip(self._to.platforms, looks, strict=True)
-            for lease in look.leases
-            if lease.owner == self._to.owner
-        ]
-        for platform, lease in mine:
-            past = now - late.get(lease.nonce, now)
-            if past < WARN_SECONDS:
-                continue
+        for platform, lease in await self._leases(held, late):
             if lease.nonce not in self._warned:
                 self._warned[lease.nonce] = now
-                log.warning("attempt_overdue", job=PlatformKeys(platform).id(lease.key), seconds=round(past, 1))
+                past = round(now - late[lease.nonce], 1)
+                log.warning("attempt_overdue", job=PlatformKeys(platform).id(lease.key), seconds=past)
             if now - self._warned[lease.nonce] >= self._to.obey_seconds + END_SECONDS:
-                await self._end((platform, lease), [other for other in mine if other[1].nonce != lease.nonce])
+                await self._end((platform, lease), await self._leases(held, there - {lease.nonce}))
                 return
+
+    async def _leases(self, held: Mapping[str, Iterable[str]], wanted: Iterable[str]) -> list[tuple[str, Lease]]:
+        """Those of our leases, each with its platform, that are wanted and still ours."""
+        found: list[tuple[str, Lease]] = []
+        for platform, nonces in held.items():
+            ours = [nonce for nonce in nonces if nonce in wanted]
+            try:
+                leases = await read_leases_under(self._transitions.store, PlatformKeys(platform), ours)
+            except ServerRefusal:  # keys that were spoilt by hand; they are told of by the beats
+                continue
+            found += [(platform, lease) for lease in leases]
+        return found
 
     async def _end(self, late: tuple[str, Lease], others: Sequence[tuple[str, Lease]]) -> None:
         platform, lease = late

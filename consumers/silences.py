@@ -1,24 +1,25 @@
 """When is an owner lost? Decided on the observer's own clock, and only for as long as it could see the store.
 
 The store's clock may jump and the store may be away for an hour; neither says anything about a worker. So an observer
-counts, for each lease, how long it has itself seen the owner's beat counter stand still, and starts again after
+counts, for each owner, how long it has itself seen the owner's beat counter stand still, and starts again after
 every moment in which it could not look.
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from msgspec import Struct
-
-from streams.messages import Lease, Look
+from msgspec.structs import replace
 
 
 class Silence(Struct, frozen=True):
-    """One lease whose owner's counter has stood still since `since`, by the observer's monotonic clock."""
+    """An owner whose counter has stood still since `since`, by the observer's monotonic clock."""
 
     platform: str
-    lease: Lease
+    owner: str
     counter: str
     since: float
+    deadline: float  # in seconds: the larger one of the observer's and the owner's, once that is known
+    empty: bool = False  # it held nothing when it was last asked for
 
 
 class Silences:
@@ -30,43 +31,57 @@ class Silences:
         self._patience = patience_seconds
         self._looked: float | None = None
         self._silences: dict[tuple[str, str], Silence] = {}
-        self._idle: dict[tuple[str, str], tuple[str, float]] = {}  # owners without leases: their counter, since when
 
     def blind(self) -> None:
         """A look failed: whatever stood still may have moved meanwhile."""
         self._looked = None
 
-    def look(self, asked: float, now: float, looks: dict[str, Look]) -> None:
-        """Take in what is seen now of each platform, having asked a little before."""
-        blind = self._looked is None or asked - self._looked > self._patience
+    def look(self, asked: float, now: float, looks: Mapping[str, Mapping[str, str]]) -> None:
+        """Take in the beat counters of each platform as they are now, having asked a little before."""
+        before = self._silences if self._sees(asked) else {}
         self._looked = now
-        before, idle = ({}, {}) if blind else (self._silences, self._idle)
-        self._silences, self._idle = {}, {}
-        for platform, seen in looks.items():
-            for lease in seen.leases:
-                counter = seen.beats.get(lease.owner, "")
-                known = before.get((platform, lease.nonce))
-                since = known.since if known and known.counter == counter else now
-                self._silences[platform, lease.nonce] = Silence(platform, lease, counter, since)
-            holders = {lease.owner for lease in seen.leases}
-            for owner, counter in seen.beats.items():
-                if owner not in holders:
-                    past = idle.get((platform, owner))
-                    self._idle[platform, owner] = past if past and past[0] == counter else (counter, now)
+        self._silences = {}
+        for platform, beats in looks.items():
+            for owner, counter in beats.items():
+                place = (platform, owner)
+                known = before.get(place)
+                fresh = Silence(platform, owner, counter, now, self._deadline)
+                self._silences[place] = known if known and known.counter == counter else fresh
 
     def lost(self, now: float) -> list[Silence]:
-        """Leases whose owners were silent for the longer of their own deadline and the observer's."""
-        return [s for s in self._silences.values() if now >= self._due(s)]
+        """Owners that were silent for their deadline and may hold jobs; none while we cannot see."""
+        return [silence for silence in self._silent(now, 1) if not silence.empty]
 
-    def departed(self, now: float) -> Iterator[tuple[str, str, str]]:
-        """Platform, owner and counter of those who hold nothing and fell silent."""
-        for (platform, owner), (counter, since) in self._idle.items():
-            if now >= since + 3 * self._deadline:
-                yield platform, owner, counter
+    def departed(self, now: float) -> list[Silence]:
+        """Owners that hold nothing and were silent for three times as long."""
+        return [silence for silence in self._silent(now, 3) if silence.empty]
 
-    def next_due(self) -> float | None:
-        """When the earliest silence becomes too long, if nothing stirs until then."""
-        return min(map(self._due, self._silences.values()), default=None)
+    def heed(self, silence: Silence, deadline: float) -> bool:
+        """Its own deadline, now that it is known, may be later than ours; whether its jobs are lost yet."""
+        if deadline > silence.deadline:
+            silence = self._know(replace(silence, deadline=deadline))
+        return self._looked is not None and self._looked >= silence.since + silence.deadline
 
-    def _due(self, silence: Silence) -> float:
-        return silence.since + max(self._deadline, silence.lease.deadline_seconds)
+    def know_empty(self, silence: Silence, empty: bool) -> None:
+        """Whether it holds jobs, as it was just asked."""
+        self._know(replace(silence, empty=empty))
+
+    def next_due(self, now: float) -> float | None:
+        """When the next silence becomes too long, if nothing stirs until then."""
+        dues = (silence.since + silence.deadline for silence in self._silences.values())
+        return min((due for due in dues if due > now), default=None)
+
+    def _know(self, silence: Silence) -> Silence:
+        place = (silence.platform, silence.owner)
+        known = self._silences.get(place)
+        if known and (known.counter, known.since) == (silence.counter, silence.since):  # else it has beaten meanwhile
+            self._silences[place] = silence
+        return silence
+
+    def _silent(self, now: float, times: int) -> list[Silence]:
+        if not self._sees(now):
+            return []
+        return [s for s in self._silences.values() if now >= s.since + times * s.deadline]
+
+    def _sees(self, now: float) -> bool:
+        return self._looked is not None and now - self._looked <= self._patience

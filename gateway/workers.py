@@ -1,5 +1,6 @@
 """Workers: which consumers live, by what this gateway has seen itself, and asking them to start anew."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,25 +30,26 @@ class Workers:
 
     async def status(self, request: Request) -> Response:
         consumers = await seen(self._presence, request)
-        told = await self._presence.told()
+        told, jobs = await self._presence.told(), await self._presence.jobs()
         alive = sum(consumer.alive is True for consumer in consumers)
         summary = {"alive_count": alive, "silent_count": len(consumers) - alive}
-        data = {"workers": [described(each, told.get(each.owner, NOTHING)) for each in consumers], "summary": summary}
+        workers = [described(each, told.get(each.owner, NOTHING), jobs.get(each.owner, ())) for each in consumers]
+        data = {"workers": workers, "summary": summary}
         return reply({"success": True, "data": data})
 
     async def restart(self, request: Request) -> Response:
         """Ask every consumer of a platform to drain and leave; its supervisor starts it anew."""
         keys = locate(self._platforms, request)
         await read_body(request, ActBody)
-        (look,) = await self._transitions.observe([keys])
+        (beats,) = await self._transitions.observe([keys])
         # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
         await self._transitions.restart(keys, key_of(request, None, "") or new_key())
-        data = {"platform": keys.platform, "status": "restarting", "workers": sorted(look.beats)}
+        data = {"platform": keys.platform, "status": "restarting", "workers": sorted(beats)}
         headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
         return reply({"success": True, "data": data}, 202, headers)
 
 
-def described(consumer: Consumer, about: About = NOTHING) -> dict[str, Any]:
+def described(consumer: Consumer, about: About = NOTHING, jobs: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "worker_id": consumer.owner,
         "platforms": consumer.platforms,
@@ -56,7 +58,7 @@ def described(consumer: Consumer, about: About = NOTHING) -> dict[str, Any]:
         "last_change_seconds": consumer.changed_seconds,
         "watched_seconds": consumer.watched_seconds,
         "deadline_seconds": consumer.deadline_seconds,
-        "jobs": consumer.jobs,
+        "jobs": jobs,
         "host": about.host,
         "pid": about.pid,
         "version": about.version,

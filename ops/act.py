@@ -88,14 +88,14 @@ async def resume(store: Store, options: argparse.Namespace) -> Answer:
 async def restart(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
     transitions = Transitions(store)
-    (look,) = await transitions.observe([keys])
-    if not look.beats:
+    (beats,) = await transitions.observe([keys])
+    if not beats:
         name = keys.platform
         raise TailraceError(
             f"no consumer serves {name}; start one: `python3 -m ops consume {name}`, or all: `python3 -m ops up`"
         )
     await transitions.restart(keys, new_key())
-    names = sorted(look.beats)
+    names = sorted(beats)
     told = f"asked to drain and start anew: {', '.join(names)}; `{command('workers', options.data)}` shows who is there"
     return {"platform": keys.platform, "status": "restarting", "workers": names}, told
 

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import anyio
@@ -20,7 +20,7 @@ from ops.ways import check_flow, check_jobs, check_places, confirm, find_records
 from streams.connection import Store
 from streams.errors import WrongField
 from streams.keys import PlatformKeys
-from streams.messages import Look
+from streams.messages import Lease
 from streams.policies import Platforms
 from streams.settings import StreamsSettings
 from streams.states import State
@@ -107,32 +107,36 @@ async def look_at_consumers(store: Store, platforms: Platforms, counts: dict[str
             last = await transitions.observe(wanted)
     findings = []
     for keys, before, after in zip(wanted, first, last, strict=True):
-        findings += served(keys.platform, before, after, keys.platform in platforms)
+        silent = after.keys() - beating(before, after)
+        held = [lease for owner in sorted(silent) for lease in await transitions.holdings(keys, owner, 1)]
+        findings += served(keys.platform, bool(after.keys() - silent), held, keys.platform in platforms)
     return findings
 
 
-def all_beat(before: Look, after: Look) -> bool:
-    return set(before.beats) | {lease.owner for lease in before.leases} <= beating(before, after)
+Beats = Mapping[str, str]  # owner -> beat counter
 
 
-def beating(before: Look, after: Look) -> set[str]:
-    return {owner for owner, counter in after.beats.items() if before.beats.get(owner) != counter}
+def all_beat(before: Beats, after: Beats) -> bool:
+    return before.keys() <= beating(before, after)
 
 
-def served(platform: str, before: Look, after: Look, declared: bool) -> list[Finding]:
-    """Pure: what two looks at a platform with jobs say about those who serve it."""
-    alive = beating(before, after)
+def beating(before: Beats, after: Beats) -> set[str]:
+    return {owner for owner, counter in after.items() if before.get(owner) != counter}
+
+
+def served(platform: str, alive: bool, silent: Iterable[Lease], declared: bool) -> list[Finding]:
+    """Pure: what two looks at a platform with jobs say about those who serve it; one lease of each silent owner."""
     if not alive:
         variable = "" if declared else f"TAILRACE_PLATFORMS={platform} "
         says = "it has jobs, but no consumer serves it"
         return [wrong(platform, says, f"{variable}python3 -m ops consume {platform}")]
-    silent = {lease.owner: lease for lease in after.leases if lease.owner not in alive}
     return [
         advice(
             platform,
-            f"{owner} is silent; its jobs go to others once one of them has seen that for {lease.deadline_seconds:g} s",
+            f"{lease.owner} is silent; its jobs go to others once one of them has seen that for "
+            f"{lease.deadline_seconds:g} s",
         )
-        for owner, lease in silent.items()
+        for lease in silent
     ]
 
 

@@ -17,7 +17,7 @@ from streams.events import entry_order
 from streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
 from streams.messages import Lease, Record
 from streams.overview import take_overviews
-from streams.reading import pairs, to_lease, to_record
+from streams.reading import pairs, scan_leases, to_lease, to_record
 from streams.states import ENDED, State
 
 PAGE = 500
@@ -152,12 +152,11 @@ def marks_of(words: Iterable[str]) -> dict[str, str]:
 
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
     """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
-    leases, *fronts = await store.commands(
-        [("HGETALL", keys["leases"]), *(("ZRANGE", keys.front(band), 0, PAGE) for band in BANDS)]
-    )
+    leases = {nonce: text async for page in scan_leases(store, keys) for nonce, text in page.items()}
+    fronts = await store.commands([("ZRANGE", keys.front(band), 0, PAGE) for band in BANDS])
     findings = []
     held = []
-    for nonce, text in pairs(leases).items():
+    for nonce, text in leases.items():
         try:
             held.append(to_lease(nonce, text))
         except ValueError:
@@ -174,7 +173,7 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
             findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
     for band in BANDS:
         findings += await check_entries(store, keys, band)
-    return findings + await check_gates(store, keys, pairs(leases))
+    return findings + await check_gates(store, keys, leases)
 
 
 async def check_gates(store: Store, keys: PlatformKeys, leases: Mapping[str, str]) -> list[Finding]:

@@ -17,10 +17,15 @@ JOBS = 3  # named in the table; the rest is counted
 
 
 def run(options: argparse.Namespace) -> int:
-    consumers, abouts = anyio.run(look, options)
+    consumers, abouts, jobs = anyio.run(look, options)
     if options.json:
         told = [
-            {**msgspec.structs.asdict(about_of(each, abouts)), **msgspec.to_builtins(each), "alive": each.alive}
+            {
+                **msgspec.structs.asdict(about_of(each, abouts)),
+                **msgspec.to_builtins(each),
+                "jobs": jobs.get(each.owner, []),
+                "alive": each.alive,
+            }
             for each in consumers
         ]
         print(msgspec.json.encode(told).decode())
@@ -33,17 +38,17 @@ def run(options: argparse.Namespace) -> int:
     shown = table(*columns, whole=whole, leaving=("host", "version", "memory", "lag", "jobs", "platforms"))
     for each in consumers:
         about = about_of(each, abouts)
-        facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), jobs_of(each))
+        facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), shortened(jobs.get(each.owner, [])))
         platforms = ", ".join(each.platforms)
         row(shown, each.owner, about.host or "", platforms, about.version or "", WORDS[each.alive], seen(each), *facts)
     show_table(shown)
     return 0
 
 
-async def look(options: argparse.Namespace) -> tuple[list[Consumer], dict[str, About]]:
+async def look(options: argparse.Namespace) -> tuple[list[Consumer], dict[str, About], dict[str, list[str]]]:
     async with reach(options.data) as store:
         presence = Presence(Transitions(store), StreamsSettings.read().platforms)
-        return await presence.see(), await presence.told()
+        return await presence.see(), await presence.told(), await presence.jobs()
 
 
 def about_of(consumer: Consumer, abouts: dict[str, About]) -> About:
@@ -66,6 +71,6 @@ def seen(consumer: Consumer) -> str:
     return f"beat {consumer.changed_seconds:.1f} s ago"
 
 
-def jobs_of(consumer: Consumer) -> str:
-    more = len(consumer.jobs) - JOBS
-    return " ".join(consumer.jobs[:JOBS]) + (f" and {more} more" if more > 0 else "")
+def shortened(jobs: list[str]) -> str:
+    more = len(jobs) - JOBS
+    return " ".join(jobs[:JOBS]) + (f" and {more} more" if more > 0 else "")

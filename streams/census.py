@@ -1,7 +1,7 @@
 """What is there now: how many jobs wait and which ones run, straight from the store."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, json
@@ -9,9 +9,11 @@ from msgspec import Struct, json
 from streams.connection import Command, Store
 from streams.events import iso, progress_of
 from streams.keys import BANDS, PlatformKeys
-from streams.messages import Record
-from streams.reading import read_args, read_jobs, to_leases
+from streams.messages import Lease, Record
+from streams.reading import read_args, read_jobs, read_leases
 from streams.states import State
+
+PAGE = 250  # running jobs that are read in one trip
 
 
 class Running(Struct, frozen=True):
@@ -56,22 +58,28 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     commands: list[Command] = [("TIME",)]
     for keys in all_keys:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]
-        commands += [("ZCARD", keys["due"]), ("HGETALL", keys["leases"])]
+        commands += [("ZCARD", keys["due"]), ("HLEN", keys["leases"])]
     clock, *replies = await store.commands(commands)
     now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
     waiting: dict[str, int] = {}
-    wanted: list[tuple[PlatformKeys, str, int]] = []
+    found: list[Running] = []
     width = len(BANDS) + 2
     for index, keys in enumerate(all_keys):
-        *lengths, resting, flat = replies[index * width : (index + 1) * width]
-        leases = to_leases(flat)
-        wanted += [(keys, lease.key, -2) for lease in leases]
-        if (count := sum(lengths) - resting - len(leases)) > 0:
+        *lengths, resting, running = replies[index * width : (index + 1) * width]
+        if (count := sum(lengths) - resting - running) > 0:
             waiting[keys.platform] = count
-    # A job may have ended since its lease was seen.
-    found = [job for job in await read_jobs(store, wanted) if job and job[0].state is State.RUNNING]
-    all_args = await asyncio.gather(*(read_args(store, PlatformKeys(r.platform), r) for r, _ in found))
-    running = tuple(
+        leases = await read_leases(store, keys) if running else []
+        for start in range(0, len(leases), PAGE):
+            found += await read_running(store, keys, leases[start : start + PAGE], now_ms)
+    return Census(tuple(found), waiting)
+
+
+async def read_running(store: Store, keys: PlatformKeys, leases: Sequence[Lease], now_ms: int) -> list[Running]:
+    """The jobs of some leases; one may have ended since its lease was seen."""
+    jobs = await read_jobs(store, [(keys, lease.key, -2) for lease in leases])
+    found = [job for job in jobs if job and job[0].state is State.RUNNING]
+    all_args = await asyncio.gather(*(read_args(store, keys, record) for record, _ in found))
+    return [
         Running(
             record,
             workflow_of(record, args),
@@ -79,8 +87,7 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
             max(0.0, (now_ms - (record.started_ms or now_ms)) / 1000),
         )
         for (record, events), args in zip(found, all_args, strict=True)
-    )
-    return Census(running, waiting)
+    ]
 
 
 def workflow_of(record: Record, args: bytes | None) -> str:

@@ -79,6 +79,10 @@ class PlatformKeys:
     def args(self, key: str) -> str:
         return self._args + key
 
+    def holds(self, owner: str) -> str:
+        """The nonces that an owner holds."""
+        return f"{self.prefix}holds:{owner}"
+
     def order(self, label: str) -> str:
         """The jobs of an order key that have not ended, first to last."""
         return f"{self.prefix}order:{label}"

@@ -15,7 +15,7 @@ from streams.events import entry_order, expand
 from streams.keys import BANDS, PlatformKeys
 from streams.messages import Failure, Record, decode_event
 from streams.options import LAST_MS
-from streams.reading import to_leases, to_record
+from streams.reading import read_leases, to_record
 from streams.states import State
 
 LIMIT, MOST = 100, 1000  # jobs on a page: unless told, and at most
@@ -90,7 +90,7 @@ async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str)
 
 
 async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
-    leases = to_leases(await store.command("HGETALL", keys["leases"]))
+    leases = await read_leases(store, keys)
     places = sorted((entry_order(lease.entry), lease.key) for lease in leases if is_entry(lease.entry))
     if after:
         entry, _, key = after.partition(".")

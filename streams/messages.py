@@ -116,18 +116,11 @@ class Lease(Struct, frozen=True, gc=False):
     deadline_seconds: float
 
 
-class Look(Struct, frozen=True):
-    """What an observer sees of one platform at one moment."""
-
-    beats: dict[str, str]  # owner -> beat counter
-    leases: tuple[Lease, ...]
-
-
 class Pulse(Struct, frozen=True):
     """What a heart hears when it beats on a platform."""
 
     lost: list[str]  # nonces its consumer runs and no longer owns
-    stray: list[tuple[str, str]]  # key and nonce of jobs its consumer owns and does not run
+    stray: list[tuple[str, str]]  # key and nonce of jobs its consumer owns and did not name
     stop: list[str]  # nonces of attempts that are asked to stop
     restarts: int  # how often a restart of the platform's consumers was asked for
 

@@ -4,7 +4,7 @@ No clock but our own counts: the store's time and the consumers' may jump, a cou
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import anyio
@@ -15,6 +15,7 @@ from streams.connection import ServerRefusal
 from streams.errors import WrongField
 from streams.keys import PlatformKeys, join_id, split_id
 from streams.messages import About
+from streams.reading import read_leases
 from streams.spoilt import of_each
 from streams.transitions import BrokenOperation, Transitions
 
@@ -35,7 +36,6 @@ class Consumer(Struct, frozen=True):
     changed_seconds: float | None  # since its counter was seen to change; None: it was not
     watched_seconds: float
     deadline_seconds: float
-    jobs: tuple[str, ...]
 
     @property
     def alive(self) -> bool | None:
@@ -53,8 +53,6 @@ class Watch:
         self.since = now
         self.changed = changed
         self.counters: dict[str, str] = {}
-        self.platforms: set[str] = set()
-        self.jobs: list[str] = []
         self.deadline_seconds = DEADLINE_SECONDS
 
 
@@ -94,6 +92,22 @@ class Presence:
         # As it was when we looked: nobody was silent because the store keeps us waiting.
         return [tell(owner, watch, self._looked) for owner, watch in sorted(self._watches.items())]
 
+    async def jobs(self) -> dict[str, list[str]]:
+        """The ids of the jobs that each owner runs. Read page by page: there may be ten thousand."""
+        store = self._transitions.store
+
+        async def running(platforms: Sequence[PlatformKeys]) -> list[int]:
+            try:
+                return await store.commands([("HLEN", keys["leases"]) for keys in platforms])
+            except ServerRefusal as error:
+                raise BrokenOperation(str(error)) from None
+
+        found: dict[str, list[str]] = {}
+        for platform, count in (await of_each(self._keys, running)).items():
+            for lease in await read_leases(store, PlatformKeys(platform)) if count else ():
+                found.setdefault(lease.owner, []).append(join_id(platform, lease.key))
+        return {owner: sorted(jobs) for owner, jobs in found.items()}
+
     async def told(self) -> dict[str, About]:
         """What consumers tell of themselves. What is not of these platforms, or not what they write, is left out."""
         found: dict[str, About] = {}
@@ -120,29 +134,21 @@ class Presence:
     async def _look(self) -> float:
         looks = await of_each(self._keys, self._transitions.observe)
         now = time.monotonic()
-        await self._learn_deadlines({owner for look in looks.values() for owner in look.beats})
+        await self._learn_deadlines({owner for beats in looks.values() for owner in beats})
         continuous = self._looked is not None and now - self._looked <= CONTINUITY_SECONDS
         known, self._watches, self._looked = (self._watches if continuous else {}), {}, now
         counters: dict[str, dict[str, str]] = {}
-        for platform, look in looks.items():
-            for owner, counter in look.beats.items():
+        for platform, beats in looks.items():
+            for owner, counter in beats.items():
                 counters.setdefault(owner, {})[platform] = counter
-            for lease in look.leases:
-                counters.setdefault(lease.owner, {})
         for owner, seen in counters.items():
             # One that was not there a moment ago has just begun to beat.
-            watch = known.get(owner) or Watch(now, now if continuous and seen else None)
+            watch = known.get(owner) or Watch(now, now if continuous and has_beaten(seen) else None)
             if watch.counters and any(watch.counters.get(platform) != counter for platform, counter in seen.items()):
                 watch.changed = now
-            watch.counters, watch.platforms, watch.jobs = seen, set(seen), []
+            watch.counters = seen
             watch.deadline_seconds = self._deadlines.get(owner, DEADLINE_SECONDS)
             self._watches[owner] = watch
-        for platform, look in looks.items():
-            for lease in look.leases:
-                watch = self._watches[lease.owner]
-                watch.platforms.add(platform)
-                watch.jobs.append(join_id(platform, lease.key))
-                watch.deadline_seconds = max(watch.deadline_seconds, lease.deadline_seconds)
         return now
 
     async def _learn_deadlines(self, owners: set[str]) -> None:
@@ -155,13 +161,17 @@ class Presence:
             del self._deadlines[gone]
 
 
+def has_beaten(counters: Mapping[str, str]) -> bool:
+    """An owner that claimed and has not beaten yet is there with a counter of 0."""
+    return any(counter != "0" for counter in counters.values())
+
+
 def tell(owner: str, watch: Watch, now: float) -> Consumer:
     return Consumer(
         owner=owner,
-        platforms=tuple(sorted(watch.platforms)),
+        platforms=tuple(sorted(watch.counters)),
         beats=max((int(counter) for counter in watch.counters.values() if counter.isdecimal()), default=0),
         changed_seconds=None if watch.changed is None else round(now - watch.changed, 3),
         watched_seconds=round(now - watch.since, 3),
         deadline_seconds=watch.deadline_seconds,
-        jobs=tuple(sorted(watch.jobs)),
     )

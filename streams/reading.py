@@ -1,6 +1,6 @@
 """Raw replies into structs, and the reads that change nothing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -8,10 +8,12 @@ from streams.connection import Command, Store
 from streams.errors import JobNotFound
 from streams.events import expand, history_of
 from streams.keys import PlatformKeys, join_id
-from streams.messages import Claim, Hint, Lease, Look, Pulse, Record
+from streams.messages import Claim, Hint, Lease, Pulse, Record
 from streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
+
+LEASES_COUNT = 250  # leases in one read: a fraction of a millisecond
 
 NUMBERS = frozenset({"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms"})
 
@@ -60,13 +62,13 @@ def to_lease(nonce: str, text: str) -> Lease:
     return Lease(nonce, key, band, entry, owner, int(deadline_ms) / 1000)
 
 
-def to_leases(flat: Sequence[bytes]) -> tuple[Lease, ...]:
-    """The leases of a platform; what somebody else wrote there is passed over."""
+def to_leases(texts: Mapping[str, str]) -> list[Lease]:
+    """Leases by what is written under their nonces; what somebody else wrote there is passed over."""
     leases = []
-    for nonce, text in pairs(flat).items():
+    for nonce, text in texts.items():
         with suppress(ValueError):
             leases.append(to_lease(nonce, text))
-    return tuple(leases)
+    return leases
 
 
 def to_pulse(answer: Sequence[Any]) -> Pulse:
@@ -81,11 +83,6 @@ def to_steps(answer: Any) -> dict[str, bytes] | None:
     return {name.decode(): value for name, value in zip(answer[::2], answer[1::2], strict=True)}
 
 
-def to_look(answer: Sequence[Sequence[bytes]]) -> Look:
-    beats, leases = answer
-    return Look(pairs(beats), to_leases(leases))
-
-
 def to_hints(
     platform: str, entries: Iterable[Sequence[Any]], wanted: Callable[[str], bool] = lambda _: True
 ) -> list[Hint]:
@@ -98,6 +95,32 @@ def to_hints(
             if wanted(key) and seq.isascii() and seq.isdigit() and len(seq) < 16:
                 hints.append(Hint(key, int(seq), expand(join_id(platform, key), event) if event else None))
     return hints
+
+
+async def scan_leases(store: Store, keys: PlatformKeys) -> AsyncIterator[dict[str, str]]:
+    """Every lease of a platform as it is written, by nonce, page by page; one may come twice."""
+    cursor = b"0"
+    while True:
+        cursor, flat = await store.command("HSCAN", keys["leases"], cursor, "COUNT", LEASES_COUNT)
+        yield pairs(flat)
+        if cursor == b"0":
+            return
+
+
+async def read_leases(store: Store, keys: PlatformKeys) -> list[Lease]:
+    """Every lease of a platform, in several calls; what somebody else wrote there is passed over."""
+    leases = {lease.nonce: lease async for page in scan_leases(store, keys) for lease in to_leases(page)}
+    return list(leases.values())
+
+
+async def read_leases_under(store: Store, keys: PlatformKeys, nonces: Sequence[str]) -> list[Lease]:
+    """The leases under some nonces, as far as they are there."""
+    found: list[Lease] = []
+    for start in range(0, len(nonces), LEASES_COUNT):
+        piece = nonces[start : start + LEASES_COUNT]
+        texts = await store.command("HMGET", keys["leases"], *piece)
+        found += to_leases({nonce: text.decode() for nonce, text in zip(piece, texts, strict=True) if text})
+    return found
 
 
 async def read_record(store: Store, keys: PlatformKeys, key: str) -> Record:

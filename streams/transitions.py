@@ -13,18 +13,23 @@ from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.line import Line, to_line
-from streams.messages import Claim, Job, Lease, Look, Pulse
+from streams.messages import Claim, Job, Lease, Pulse
 from streams.policies import Policy
-from streams.reading import to_claims, to_look, to_pulse, to_steps
+from streams.reading import pairs, to_claims, to_leases, to_pulse, to_steps
 from streams.schedules import Agenda, Move, to_agenda
 
-FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds of the server's time
+RECLAIM_BATCH = 100  # jobs taken from one owner in one call: a few milliseconds of the server's time
+ENLIST_BATCH = 250  # leases in one look
+FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds as well
 TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
 SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
-TENDING = ("beat", "observe", "tally", "line", "wake", "forget", "reclaim", "bury", "release", "fail")
+TENDING = (
+    *("beat", "observe", "holdings", "enlist", "reclaim", "bury"),
+    *("tally", "line", "wake", "forget", "release", "fail"),
+)
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
 TICKING = ("tick", "agenda")
 BRINGING = (("submit",), ("schedule",), TICKING)  # what brings new work: refused when memory is full
@@ -209,10 +214,20 @@ class Transitions:
         answers = await self.run(TENDING, [(keys, [forget(policy, most)]) for keys, policy in platforms])
         return [int(checked(answer)) for answer in answers]
 
-    async def observe(self, platforms: Sequence[PlatformKeys]) -> list[Look]:
-        """See who beats and who runs what on platforms, in one call."""
+    async def observe(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
+        """The beat counter of each owner, on platforms, in one call."""
         answers = await self.run(TENDING, [(keys, [Operation("observe", (), ())]) for keys in platforms])
-        return [to_look(checked(answer)) for answer in answers]
+        return [pairs(checked(answer)) for answer in answers]
+
+    async def holdings(self, platform: PlatformKeys, owner: str, most: int = RECLAIM_BATCH) -> list[Lease]:
+        """Some of the leases that an owner holds."""
+        (answer,) = await self.run(TENDING, [(platform, [Operation("holdings", (), (owner, most))])])
+        return to_leases(pairs(checked(answer)))
+
+    async def enlist(self, platforms: Sequence[tuple[PlatformKeys, int]], most: int = ENLIST_BATCH) -> list[int]:
+        """Put some leases of platforms on their owners' lists, each from a cursor on; the next cursors."""
+        sheets = [(keys, [Operation("enlist", (), (cursor, most))]) for keys, cursor in platforms]
+        return [int(checked(answer)) for answer in await self.run(TENDING, sheets)]
 
     async def tally(self, platforms: Sequence[PlatformKeys]) -> list[Tally | BrokenOperation]:
         """How many jobs wait on platforms, and how many have ever ended there, in one call."""
@@ -224,16 +239,21 @@ class Transitions:
         operation = Operation("line", (platform.record(key),), (key, policy.rate, policy.key_rate))
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
-    async def tend(self, platforms: Sequence[PlatformKeys]) -> list[Look]:
+    async def tend(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
         """`observe` and `wake` on platforms, in one call."""
         both = [Operation("observe", (), ()), Operation("wake", (), ())]
         answers = await self.run(TENDING, [(keys, both) for keys in platforms])
-        return [to_look(checked(answer)) for answer in answers[::2]]
+        return [pairs(checked(answer)) for answer in answers[::2]]
 
     async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> str:
-        args = (lease.key, lease.nonce, lease.owner, counter, policy.max_crashes, policy.max_starts)
-        operation = Operation("reclaim", (platform.record(lease.key), platform.log(lease.key)), args)
-        return await self._word(TENDING, platform, operation)
+        return word((await self.reclaim_all(platform, [lease], counter, policy))[0])
+
+    async def reclaim_all(
+        self, platform: PlatformKeys, leases: Sequence[Lease], counter: str, policy: Policy
+    ) -> list[Any]:
+        """Take the jobs of some leases of one owner away, in one call; the raw answer of each."""
+        operations = [reclaim(platform, lease, counter, policy) for lease in leases]
+        return await self.run(TENDING, [(platform, operations)])
 
     async def bury(self, platform: PlatformKeys, owner: str, counter: str) -> str:
         return await self._word(TENDING, platform, Operation("bury", (), (owner, counter)))
@@ -307,6 +327,11 @@ def delay(platform: PlatformKeys, key: str, nonce: str, again: Again, *, hold: b
 
 def release(platform: PlatformKeys, key: str, nonce: str, max_starts: int) -> Operation:
     return Operation("release", (platform.record(key), platform.log(key)), (key, nonce, max_starts))
+
+
+def reclaim(platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> Operation:
+    args = (lease.key, lease.nonce, lease.owner, counter, policy.max_crashes, policy.max_starts)
+    return Operation("reclaim", (platform.record(lease.key), platform.log(lease.key)), args)
 
 
 def forget(policy: Policy, most: int) -> Operation:

@@ -4,33 +4,49 @@
 --       leases     hash  who runs what
 --       control    hash  how often a restart was asked for
 -- ARGV  owner  the consumer that beats
---       held   the nonces it runs, separated by spaces
+--       held   nonces it runs, separated by spaces
 --       about  what it tells of itself, JSON; empty: nothing new
--- Returns  three lists and a number: nonces it runs and no longer owns; jobs it owns and does not run, as key then nonce; nonces of attempts that are asked to stop; how often a restart was asked for
+-- Returns  three lists and a number: nonces it runs and no longer owns; jobs it owns and did not name, as key then nonce, of hundreds only some; nonces of attempts that are asked to stop; how often a restart was asked for
 call('HINCRBY', beats, owner, 1)
 if #about > 0 then
   redis.pcall('HSET', consumers, owner, about) -- protected: whatever became of that key, its beats count
 end
-local known = {}
+
+local PIECE, STRAYS = 1000, 200 -- nonces in one read; leases beside them that one beat looks at, chosen at random
+local runs, known = {}, {}
 for nonce in string.gmatch(held, '%S+') do
+  runs[#runs + 1] = nonce
   known[nonce] = true
 end
-local stray, stop = {}, {}
-local all = call('HGETALL', leases)
-for i = 1, #all, 2 do
-  local key, holder, marks = match(all[i + 1], '^%d+ %d+ (%S+) %S+ %S+ (%S+) %S+ %S+ %d+(.*)$')
-  if known[all[i]] then
-    known[all[i]] = nil
-    if match(marks, ' cancel=1') then
-      stop[#stop + 1] = all[i]
+local lost, stop, owned = {}, {}, 0
+for first = 1, #runs, PIECE do
+  for i, lease in ipairs(call('HMGET', leases, unpack(runs, first, math.min(#runs, first + PIECE - 1)))) do
+    if not lease then
+      lost[#lost + 1] = runs[first + i - 1]
+    else
+      owned = owned + 1
+      if string.find(lease, ' cancel=1', 1, true) then
+        stop[#stop + 1] = runs[first + i - 1]
+      end
     end
-  elseif holder == owner then
-    stray[#stray + 1] = key
-    stray[#stray + 1] = all[i]
   end
 end
-local lost = {}
-for nonce in pairs(known) do
-  lost[#lost + 1] = nonce
+
+local stray = {}
+if call('SCARD', holds(owner)) ~= owned then
+  local others = {}
+  for _, nonce in ipairs(call('SRANDMEMBER', holds(owner), STRAYS)) do
+    if not known[nonce] then
+      others[#others + 1] = nonce
+    end
+  end
+  for i, lease in ipairs(#others > 0 and call('HMGET', leases, unpack(others)) or others) do
+    if lease then
+      stray[#stray + 1] = match(lease, '^%d+ %d+ (%S+)')
+      stray[#stray + 1] = others[i]
+    else -- removed by hand
+      call('SREM', holds(owner), others[i])
+    end
+  end
 end
 return { lost, stray, stop, call('HGET', control, 'restarts') or '0' }

@@ -1,7 +1,6 @@
 -- bury: forget a consumer that holds nothing and has fallen silent or said goodbye; one that still lives just beats again.
 -- KEYS  beats        hash    its counter
 --       consumers    hash    what it told of itself
---       leases       hash    who runs what
 --       jobs_urgent  stream  whose group forgets it, as its three neighbours
 --       jobs_high    stream
 --       jobs_normal  stream
@@ -12,10 +11,8 @@
 if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
-for _, lease in ipairs(call('HVALS', leases)) do
-  if match(lease, '^%d+ %d+ %S+ %S+ %S+ (%S+)') == owner then
-    return 'holds'
-  end
+if call('EXISTS', holds(owner)) == 1 then
+  return 'holds'
 end
 call('HDEL', beats, owner)
 redis.pcall('HDEL', consumers, owner)

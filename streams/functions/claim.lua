@@ -209,6 +209,7 @@ local function open(band, entry, fields, apart)
   held[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' .. band .. ' ' ..
     entry .. ' ' .. deadline_ms .. (apart and ' apart=1' or '') .. (job[7] and ' ' .. job[7] or '')
   touched[nonce] = true
+  add(granted, owner, nonce)
   hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
 end
 

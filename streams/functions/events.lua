@@ -66,9 +66,10 @@ end
 local function fence(key, nonce)
   local lease = held[nonce]
   if lease then
-    local reported, seq, holds, started, rest, attempt, owner, band, entry, marks =
+    local reported, seq, holds_key, started, rest, attempt, owner, band, entry, marks =
       match(lease, '^(%d+) (%d+) (%S+) (%S+) ((%S+) (%S+) (%S+) (%S+) %d+(.*))$')
-    if holds == key then
+    if holds_key == key then
+      holders[nonce] = owner
       return { reported = reported, seq = seq, started = started, rest = rest, attempt = attempt, owner = owner,
         band = band, entry = entry, marks = marks }
     end

@@ -1,5 +1,4 @@
--- observe: see who beats and who runs what.
--- KEYS  beats   hash  owner -> beat counter
---       leases  hash  who runs what
--- Returns  the beats, then the leases, each as name and value in turn
-return { call('HGETALL', beats), call('HGETALL', leases) }
+-- observe: see which consumers beat.
+-- KEYS  beats  hash  owner -> beat counter
+-- Returns  owner and counter in turn
+return call('HGETALL', beats)

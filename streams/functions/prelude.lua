@@ -12,6 +12,8 @@ local prefix, platform -- of the platform at hand; `bind`, written by the loader
 local jobs, fronts     -- band -> stream, and band -> those that go before it
 local held             -- nonce -> what its lease says; of every nonce this call names, and of those it grants
 local touched          -- nonces whose lease is not what the store has
+local holders          -- nonce -> owner, of leases that this call may drop
+local granted          -- owner -> nonces that this call gave it
 local settled          -- band -> entries whose jobs have ended
 local completed        -- jobs that did
 local feed             -- the live events of this call
@@ -19,7 +21,8 @@ local freed            -- how many leases ended in this call and were not used a
 local rung             -- whether somebody who waits should look again
 
 local function gather()
-  held, touched, settled, completed, feed, freed, rung = {}, {}, {}, {}, {}, 0, false
+  held, touched, holders, granted = {}, {}, {}, {}
+  settled, completed, feed, freed, rung = {}, {}, {}, 0, false
 end
 
 local function add(lists, name, value)
@@ -38,14 +41,35 @@ local function read_leases(nonces)
   end
 end
 
+-- The nonces that one owner holds: what concerns one owner is found without a look at the leases of all others.
+local function holds(owner)
+  return prefix .. 'holds:' .. owner
+end
+
+-- Every owner of a lease is among those that observers watch, and its list names the lease. Protected: whatever became
+-- of these keys by hand, leases count, and `enlist` puts right what they should say.
+local function flush_holders(dropped)
+  for owner, nonces in pairs(dropped) do
+    redis.pcall('SREM', holds(owner), unpack(nonces))
+  end
+  for owner, nonces in pairs(granted) do
+    redis.pcall('SADD', holds(owner), unpack(nonces))
+    redis.pcall('HSETNX', beats, owner, 0)
+  end
+  granted = {}
+end
+
 local function flush_leases()
-  local kept, over = {}, {}
+  local kept, over, dropped = {}, {}, {}
   for nonce in pairs(touched) do
     if held[nonce] then
       kept[#kept + 1] = nonce
       kept[#kept + 1] = held[nonce]
     else
       over[#over + 1] = nonce
+      if holders[nonce] then
+        add(dropped, holders[nonce], nonce)
+      end
     end
   end
   if #over > 0 then
@@ -54,6 +78,7 @@ local function flush_leases()
   if #kept > 0 then
     call('HSET', leases, unpack(kept))
   end
+  flush_holders(dropped)
   touched = {}
 end
 

@@ -11,12 +11,13 @@ import pytest
 
 from consumers.offload import Offload
 from producers import Submission
-from streams import PlatformKeys, Policy, Transitions
+from streams import PlatformKeys, Transitions
 from streams.messages import Event
 from streams.options import Options
 from streams.states import Status
 from tests.consumers.conftest import Bench, serving, standing
 from tests.consumers.offloaded import handles
+from tests.support.builders import Desk, take_away
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.processes import Pace
@@ -215,12 +216,7 @@ async def test_a_timed_out_process_is_killed(served: Bench) -> None:
 async def test_an_attempt_that_lost_its_job_is_mute_in_a_process_too(served: Bench, tmp_path: Path) -> None:
     job_id = await submit(served, "process-deaf", {"seconds": 2})
     await reached(served, job_id)
-    keys, transitions = PlatformKeys("many"), Transitions(served.store)
-    word = "alive"
-    while word == "alive":  # its heart beats: the counter may move between the look and the reclaim
-        (look,) = await transitions.observe([keys])
-        beat = look.beats.get(look.leases[0].owner, "")
-        word = await transitions.reclaim(keys, look.leases[0], beat, Policy())
+    await take_away(Desk(served.store, "many"))
     events = await served.end_of(job_id)
     assert [(event.attempt, event.status) for event in events[-3:]] == [
         (2, "started"),

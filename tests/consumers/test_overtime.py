@@ -63,7 +63,7 @@ class Watch:
 
     async def look(self, seconds: float, *, ends: bool = False) -> bool:
         """Look, so many seconds after the beginning; whether the process was ended by that, as one that `ends` is."""
-        await self.overtime.watch(self.begun + seconds, [await self.desk.look()])
+        await self.overtime.watch(self.begun + seconds)
         try:
             self.process.wait(20 if ends else 0.05)
         except subprocess.TimeoutExpired:

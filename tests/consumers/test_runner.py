@@ -16,6 +16,7 @@ from streams.keys import PlatformKeys
 from streams.policies import Policy
 from streams.transitions import Transitions
 from tests.consumers.conftest import Bench, serving, standing
+from tests.support.builders import Desk, take_away
 
 handles = Handlers()
 
@@ -190,10 +191,7 @@ async def test_an_attempt_that_lost_its_job_learns_it_at_its_next_report_and_is_
     async with serving(bench.store, mine, TAILRACE_BEAT_SECONDS="30", TAILRACE_DEADLINE_SECONDS="90"):
         job_id = await bench.submit("wait")
         await entered.wait()
-        keys, transitions = PlatformKeys("many"), Transitions(bench.store)
-        (look,) = await transitions.observe([keys])
-        (lease,) = look.leases
-        await transitions.reclaim(keys, lease, look.beats.get(lease.owner, ""), Policy())
+        await take_away(Desk(bench.store, "many"))
         go_on.set()
         events = await bench.end_of(job_id)
         with anyio.fail_after(5):
@@ -225,11 +223,7 @@ async def test_the_heart_tells_a_waiting_attempt_that_its_job_is_lost(bench: Ben
     async with serving(bench.store, mine):
         job_id = await bench.submit("wait")
         await entered.wait()
-        keys, transitions = PlatformKeys("many"), Transitions(bench.store)
-        word = "alive"
-        while word == "alive":  # its heart beats: the counter may move between the look and the reclaim
-            (look,) = await transitions.observe([keys])
-            word = await transitions.reclaim(keys, look.leases[0], look.beats.get(look.leases[0].owner, ""), Policy())
+        await take_away(Desk(bench.store, "many"))
         with anyio.fail_after(5):
             await cancelled.wait()
         assert (await bench.end_of(job_id))[-1].attempt == 2

@@ -9,7 +9,6 @@ from streams import presence as presence_module
 from streams.connection import Store
 from streams.keys import PlatformKeys
 from streams.lookout import Lookout
-from streams.messages import Look
 from streams.options import at_ms
 from streams.overview import pause_note
 from streams.policies import Platforms
@@ -133,7 +132,7 @@ async def test_a_glance_waits_for_nobody_and_looks_no_oftener_than_it_must(
     presence = Presence(desk.transitions, ["shop"], patience_seconds=60.0)
     looks, observe = 0, desk.transitions.observe
 
-    async def counting(platforms: list[PlatformKeys]) -> list[Look]:
+    async def counting(platforms: list[PlatformKeys]) -> list[dict[str, str]]:
         nonlocal looks
         looks += 1
         return await observe(platforms)

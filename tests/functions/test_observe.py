@@ -1,7 +1,7 @@
-"""observe: who beats and who runs what, seen without a trace."""
+"""observe: which consumers beat, seen without a trace."""
 
-from streams.messages import Lease, Look
-from tests.support.builders import Desk, forget_scripts, untouched
+from streams.messages import Lease
+from tests.support.builders import Desk, Look, forget_scripts, untouched
 
 
 async def test_an_observer_sees_beats_and_leases(desk: Desk) -> None:
@@ -18,10 +18,16 @@ async def test_an_empty_platform_shows_nothing(desk: Desk) -> None:
 
 
 async def test_one_look_covers_several_platforms(desk: Desk, shop: Desk) -> None:
-    await desk.start("a", "ann")
+    await desk.beat("ann")
     await shop.start("b", "bob")
-    looks = await desk.transitions.observe([shop.keys, desk.keys])
-    assert [[lease.owner for lease in look.leases] for look in looks] == [["bob"], ["ann"]]
+    assert await desk.transitions.observe([shop.keys, desk.keys]) == [{"bob": "0"}, {"ann": "1"}]
+
+
+async def test_an_owner_is_seen_from_its_first_claim_on(desk: Desk) -> None:
+    """A lease whose owner no observer watches would never count as lost."""
+    await desk.claim("bob")
+    await desk.start("a", "ann")
+    assert (await desk.look()).beats == {"ann": "0"}
 
 
 async def test_looking_leaves_no_trace(desk: Desk) -> None:
@@ -43,6 +49,6 @@ async def test_a_lease_is_seen_until_its_attempt_is_over(desk: Desk) -> None:
 
 
 async def test_an_observer_sees_after_the_server_forgot_the_script(desk: Desk) -> None:
-    await desk.start()
+    await desk.beat("ann")
     await forget_scripts(desk.store)
-    assert len((await desk.look()).leases) == 1
+    assert (await desk.look()).beats == {"ann": "1"}

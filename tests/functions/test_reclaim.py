@@ -31,11 +31,17 @@ async def test_an_owner_whose_first_beat_came_since_keeps_its_job(desk: Desk) ->
     held = await desk.start("a", "ann")
     await desk.beat("ann", [held])
     async with untouched(desk.store):
-        assert await desk.reclaim(held, "") == "alive"
+        assert await desk.reclaim(held, "0") == "alive"
 
 
 async def test_an_owner_that_never_beat_loses_its_job(desk: Desk) -> None:
     held = await desk.start("a", "ann")
+    assert await desk.reclaim(held, "0") == "reclaimed"
+
+
+async def test_an_owner_whose_counter_was_removed_by_hand_loses_its_job(desk: Desk) -> None:
+    held = await desk.start("a", "ann")
+    await desk.store.command("DEL", desk.keys["beats"])
     assert await desk.reclaim(held, "") == "reclaimed"
 
 
@@ -137,4 +143,4 @@ async def test_a_reclaimed_job_rings_the_bell(shop: Desk) -> None:
 async def test_a_job_is_reclaimed_after_the_server_forgot_the_script(desk: Desk) -> None:
     held = await desk.start("a", "ann")
     await forget_scripts(desk.store)
-    assert await desk.reclaim(held, "") == "reclaimed"
+    assert await desk.reclaim(held, "0") == "reclaimed"

@@ -25,6 +25,9 @@ async def check_leases(side: Side) -> None:
     leases = {lease.nonce: (lease.key, lease.owner) for lease in look.leases}
     assert leases == {nonce: (job.key, job.owner) for nonce, job in model.running().items()}
     assert not model.overall or len(leases) <= model.overall
+    for owner in model.beats:
+        listed = await desk.store.command("SMEMBERS", desk.keys.holds(owner))
+        assert sorted(listed) == sorted(nonce.encode() for nonce, (_, holder) in leases.items() if holder == owner)
 
 
 async def check_lines(side: Side) -> None:

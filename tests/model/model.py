@@ -122,6 +122,8 @@ class ModelPlatform:
             job.attempt, job.reported, job.goes_first = job.attempt + 1, 0, False
             job.tell(Status.STARTED)
             given.append((nonce, job.key, job.attempt))
+        if taken:
+            self.beats.setdefault(owner, 0)  # observers watch it from now on
         return given
 
     def _take(self, owner: str, room: int) -> list[ModelJob]:

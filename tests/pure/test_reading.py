@@ -4,8 +4,8 @@ import pytest
 
 from streams.events import iso, queued_event
 from streams.keys import PlatformKeys
-from streams.messages import Claim, Hint, Lease, Look, decode_event
-from streams.reading import to_claims, to_hints, to_lease, to_look, to_record
+from streams.messages import Claim, Hint, Lease, decode_event
+from streams.reading import to_claims, to_hints, to_lease, to_leases, to_record
 from streams.states import State, Status
 
 KEYS = PlatformKeys("kurly")
@@ -51,12 +51,10 @@ def test_claims_are_read_behind_the_bells_id_and_the_time() -> None:
     assert to_claims([b"1-0", b"250"]) == []
 
 
-def test_a_look_is_read() -> None:
+def test_leases_are_read_and_what_somebody_else_wrote_is_left_out() -> None:
     lease = Lease("n1", "a", "normal", "5-0", "ann", 2.5)
     assert to_lease("n1", "0 2 a 2-17630000009990000 1 ann normal 5-0 2500") == lease
-    assert to_look([[b"ann", b"7"], [b"n1", b"0 2 a 2-17630000009990000 1 ann normal 5-0 2500"]]) == Look(
-        {"ann": "7"}, (lease,)
-    )
+    assert to_leases({"n1": "0 2 a 2-17630000009990000 1 ann normal 5-0 2500", "n2": "nonsense"}) == [lease]
 
 
 def test_hints_are_read_and_what_somebody_else_wrote_is_left_out() -> None:

@@ -1,0 +1,15 @@
+-- enlist: put some leases on the lists of their owners, and these among the watched, where keys were removed by hand; bounded.
+-- KEYS  leases  hash  who runs what
+--       beats   hash  owner -> beat counter; observers watch every owner that is there
+-- ARGV  cursor  where the scan of the leases goes on, 0: at its beginning
+--       most    how many leases to look at, about
+-- Returns  where to go on, 0: that was the last of them
+local page = call('HSCAN', leases, cursor, 'COUNT', most)
+for i = 1, #page[2], 2 do
+  local owner = match(page[2][i + 1], '^%d+ %d+ %S+ %S+ %S+ (%S+) ')
+  if owner then
+    add(granted, owner, page[2][i])
+  end
+end
+flush_holders({})
+return page[1]
