@@ -96,6 +96,39 @@ def test_every_flaw_of_a_round_is_told() -> None:
     assert "the job was not started by A and then by B" in race.check()
 
 
+async def test_the_monitor_sees_attempts_that_fail_and_events_of_any_size(valkey_url: str) -> None:
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "research")
+        await desk.claim()  # so that the server knows the scripts, and each call is seen once
+        await desk.beat()
+        monitor = Monitor(valkey_url, lambda _, write: None)
+        monitor.start()
+        try:
+            held = await desk.start("a", "ann")
+            await desk.report(held, 1, "x" * 10_000)
+            assert await desk.fail(held, attempts=2, seconds=60) == "retrying"
+            assert await desk.fail(held, attempts=2, seconds=60) == "again"
+            held = await desk.start("c", "ann")
+            assert await desk.fail(held, "x" * 10_000) == "failed"
+            held = await desk.start("b", "bob")
+            await desk.reclaim(held)
+            assert await desk.fail(held) == "lost"
+            with redis.Redis.from_url(valkey_url) as client:
+                client.ping()
+            assert monitor.wait_for(lambda write: write.job == "b" and write.status == "failed", 5)
+        finally:
+            monitor.stop()
+    found = [(w.job, w.worker, w.attempt, w.status, w.accepted) for w in monitor.writes if w.status != "superseded"]
+    assert found[:4] == [
+        ("a", "ann", 1, "started", True),
+        ("a", "ann", 1, "progress", True),
+        ("a", "ann", 1, "retrying", True),
+        ("a", "ann", 1, "failed", False),
+    ]
+    assert ("c", "ann", 1, "failed", True) in found
+    assert found[-1] == ("b", "bob", 1, "failed", False)
+
+
 async def test_the_monitor_tells_accepted_writes_from_refused_ones(valkey_url: str) -> None:
     seen: list[Write] = []
     async with Store(valkey_url) as store:
