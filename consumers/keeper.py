@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,6 +11,7 @@ import structlog
 
 from consumers.heart import GOODBYE, LEAVE_SECONDS, News
 from consumers.instructions import Instructions
+from streams import launch
 
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ class Keeper:
         # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
         descriptors = [fd for fd in (self._instructions.page_fd, self._instructions.lifeline_fd) if fd is not None]
         heart = subprocess.Popen(
-            [sys.executable, "-m", "consumers.heart"],
+            launch.command("consumers.heart"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=descriptors,

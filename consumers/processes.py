@@ -32,6 +32,7 @@ from consumers.frames import (
 )
 from consumers.outcomes import Delay, GiveUp, RateLimited
 from consumers.registry import Handler
+from streams import launch
 from streams.errors import Cancelled, Lost
 from streams.messages import Claim, Failure
 
@@ -217,7 +218,7 @@ def spawn() -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
     try:
         # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
         process = subprocess.Popen(
-            [sys.executable, "-m", "consumers.worker_process", str(theirs.fileno()), str(held)],
+            launch.command("consumers.worker_process", str(theirs.fileno()), str(held)),
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno(), held],
             process_group=0,  # whatever a handler starts is killed with it

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import site
 import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -167,13 +168,23 @@ def load_handlers(where: str, named_by: str = "TAILRACE_HANDLERS") -> Handlers:
 
 
 def _module(where: str) -> Any:
+    file = Path(where) if where.endswith(".py") else None
+    _search(file.absolute().parent if file else Path.cwd())
     try:
-        return _module_of_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        return _module_of_file(file) if file else importlib.import_module(where)
     except BadConfiguration:
         raise
     except Exception as error:  # a typing mistake there is as likely as a missing module
         cause = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise BadConfiguration(f"cannot import {where}: {cause}") from error
+
+
+def _search(folder: Path) -> None:
+    """Have modules of the user found in this folder: before installed packages, but not before Python's own modules."""
+    if str(folder) not in sys.path:
+        installed = {*site.getsitepackages(), site.getusersitepackages()}
+        place = next((place for place, path in enumerate(sys.path) if path in installed), len(sys.path))
+        sys.path.insert(place, str(folder))
 
 
 def _module_of_file(path: Path) -> Any:

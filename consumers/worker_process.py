@@ -1,6 +1,6 @@
 """A worker process: runs plain handlers for its consumer, one at a time, and ends when its consumer does.
 
-It is started as `python -m consumers.worker_process SOCKET LIFELINE`: two inherited descriptors. Nothing it does
+It is started with the arguments SOCKET and LIFELINE: two inherited descriptors. Nothing it does
 reaches the store but through its consumer.
 """
 
@@ -171,7 +171,8 @@ def find_module(name: str, file: str | None) -> ModuleType:
             return importlib.import_module(name)
     if file is None:
         raise BadConfiguration(f"the worker process cannot import {name}")
-    spec = importlib.util.spec_from_file_location("__consumer_main__" if name == "__main__" else name, file)
+    taken = name in sys.modules  # by our own `__main__`, or by a module of ours: the handlers may be a `consumers.py`
+    spec = importlib.util.spec_from_file_location(f"__handlers_{name}" if taken else name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

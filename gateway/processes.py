@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ import structlog
 
 from gateway.server import bind_beside
 from gateway.settings import GatewaySettings
-from streams import lifeline
+from streams import launch, lifeline
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again
@@ -104,11 +103,11 @@ class Processes:
         host, port, *_ = self._holder.getsockname()
         with pulse.lent() as beats, bind_beside(self._holder) as listener:
             return subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "gateway", "--host", host, "--port", str(port)),
+                launch.command(
+                    *("gateway", "--host", host, "--port", str(port)),
                     *("--processes", str(self._settings.processes)),
                     *("--process", str(number), "--listener", str(listener.fileno()), "--pulse", str(beats)),
-                ],
+                ),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[listener.fileno(), beats, self._read_end],
                 process_group=0,

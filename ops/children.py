@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +46,3 @@ class Family:
             "pass_fds": [self._read_end],
             "env": environment,
         }
-
-
-def role(package: str, *arguments: str) -> list[str]:
-    """The command line of a gateway or a consumer."""
-    return [sys.executable, "-m", package, *arguments]

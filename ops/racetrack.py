@@ -17,10 +17,11 @@ import redis
 from msgspec import Struct
 
 from ops.checker import Event, violations
-from ops.children import Family, role
+from ops.children import Family
 from ops.monitor import Monitor, Write
 from ops.store import OwnStore, free_port
 from ops.watcher import Watcher
+from streams import launch
 from streams.errors import TailraceError
 from streams.events import expand
 from streams.keys import GROUP, PlatformKeys, split_id
@@ -97,7 +98,7 @@ class Runner:
             LLM_SERVER_URL_FILE=None,
         )
         with options["stdout"]:
-            self._process = subprocess.Popen(role("consumers", KEYS.platform), **options)
+            self._process = subprocess.Popen(launch.command("consumers", KEYS.platform), **options)
 
     def freeze(self) -> None:
         os.killpg(self._process.pid, signal.SIGSTOP)
@@ -136,7 +137,7 @@ class Racetrack:
             self._port = free_port(0)
             options = self._family.options("gateway", HOST=HOST, PORT=str(self._port))
             with options["stdout"]:
-                gateway = subprocess.Popen(role("gateway"), **options)
+                gateway = subprocess.Popen(launch.command("gateway"), **options)
             opening.callback(gateway.wait)
             opening.callback(gateway.kill)
             eventually("the gateway is ready", self._is_ready)

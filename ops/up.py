@@ -19,11 +19,12 @@ from consumers.handlers.model import model_url
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from gateway.settings import GatewaySettings
-from ops.children import Family, role
+from ops.children import Family
 from ops.hints import command
 from ops.store import Ownership, OwnStore, make_folder
 from ops.supervised import Supervised, end
 from ops.terminal import say
+from streams import launch
 from streams.connection import Store, check_fitness
 from streams.errors import BadConfiguration, TailraceError
 from streams.policies import Platforms
@@ -142,10 +143,10 @@ class Up:
         self._logs = family.logs
         self._host, self._port = address
         self._grace_seconds = grace_seconds
-        self._gateway = Supervised(family, "gateway", role("gateway"), HOST=self._host, PORT=str(self._port))
+        self._gateway = Supervised(family, "gateway", launch.command("gateway"), HOST=self._host, PORT=str(self._port))
         for_consumers = {**NOT_FOR_HANDLERS, OF_UP: str((family.logs.parent / "materials").absolute())}
         self._consumers = [
-            Supervised(family, f"consumer-{lane}", role("consumers", *lanes[lane]), **for_consumers)
+            Supervised(family, f"consumer-{lane}", launch.command("consumers", *lanes[lane]), **for_consumers)
             for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
         self._begun: list[Supervised] = []

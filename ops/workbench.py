@@ -18,11 +18,11 @@ import anyio.to_thread
 import redis
 from msgspec import Struct
 
-from ops.children import Family, role
+from ops.children import Family
 from ops.store import OwnStore, free_port
 from ops.terminal import say
 from ops.up import is_ready
-from streams import lifeline
+from streams import launch, lifeline
 from streams.errors import TailraceError
 from streams.keys import PlatformKeys
 from streams.policies import Platforms, Policy
@@ -113,14 +113,14 @@ class Workbench:
         self, keys: PlatformKeys, name: str = "consumer", pace: Pace | None = None
     ) -> AbstractContextManager[Child]:
         """A consumer process with the jobs of `bench`; its lease is kept as by default unless a pace is given."""
-        command = role("consumers", keys.platform, "--handlers", "ops.benchjobs")
+        command = launch.command("consumers", keys.platform, "--handlers", "ops.benchjobs")
         return self._start(name, command, SERVICE_NAME=name, **(pace.variables() if pace else {}))
 
     @contextmanager
     def gateway(self) -> Iterator[int]:
         """A gateway process; the answer is its port."""
         port = free_port(0)
-        with self._start("gateway", role("gateway"), HOST=HOST, PORT=str(port)):
+        with self._start("gateway", launch.command("gateway"), HOST=HOST, PORT=str(port)):
             yield port
 
     @contextmanager

@@ -27,18 +27,22 @@ from tests.ops.commands import Here, environment, tailrace
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5", "TAILRACE_REAP_SECONDS": "0.3"}
 
 
+INSTALLED = Path(sys.executable).with_name("tailrace")
+
+
 class Up:
     """A running `up`."""
 
-    def __init__(self, data: Path, platforms: str = "research", **variables: str) -> None:
+    def __init__(self, data: Path, platforms: str = "research", *, cwd: str = "", **variables: str) -> None:
+        """From the checkout; or, as the installed command, in another folder."""
         self.data = data
         self.port = free_port(0)
         self.log = data.parent / f"up-{self.port}.log"
         words = ["up", "--data", str(data), "--port", str(self.port), "--platforms", platforms]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ops", *words],
-                cwd=CHECKOUT,
+                [INSTALLED, *words] if cwd else [sys.executable, "-m", "ops", *words],
+                cwd=cwd or CHECKOUT,
                 env=environment(**{**QUICK, **variables}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -253,9 +257,50 @@ def test_a_material_is_processed_with_nothing_configured(steady_up: Up) -> None:
 
 def test_commands_find_the_store_of_a_running_up_and_no_argument_tells_where_it_is(steady_up: Up) -> None:
     assert tailrace("running", "--data", str(steady_up.data)).returncode == 0
-    roles = [child.cmdline() for child in steady_up.children() if "-m" in child.cmdline()]
+    roles = [child.cmdline() for child in steady_up.children() if {"gateway", "consumers"} & {*child.cmdline()}]
     assert roles
     assert not [argument for cmdline in roles for argument in cmdline if "redis" in argument]
+
+
+SHADOWS = {
+    **{f"{name}.py": "raise RuntimeError('shadowed')\n" for name in ("gateway", "streams", "json", "redis")},
+    "ops/__init__.py": "raise RuntimeError('shadowed')\n",
+    "shop/__init__.py": "",
+    "shop/prices.py": "PRICE = 7\n",
+    "consumers.py": """\
+from consumers import Attempt, Handlers, SyncAttempt
+from shop.prices import PRICE
+
+handles = Handlers()
+
+
+@handles("price")
+async def price(attempt: Attempt[dict]) -> int:
+    return PRICE
+
+
+@handles("other-price", run_in="process")
+def other_price(attempt: SyncAttempt[dict]) -> int:
+    import json
+
+    return json.loads(str(PRICE))
+""",
+}
+
+
+@pytest.mark.parametrize("handlers", ["./consumers.py", "shop.handlers"])
+def test_nothing_in_the_working_directory_takes_the_place_of_our_modules(
+    handlers: str, valkey_url: str, tmp_path: Path, run_up: Callable[..., Up]
+) -> None:
+    for name, text in {**SHADOWS, "shop/handlers.py": SHADOWS["consumers.py"]}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    up = run_up(cwd=str(tmp_path), TAILRACE_HANDLERS=handlers, REDIS_URL=valkey_url)
+    up.wait_until_ready()
+    for kind in ("price", "other-price"):
+        job = up.call("POST", "/api/jobs", {"platform": "research", "kind": kind, "args": {}})["jobId"]
+        assert up.wait_for(job, "completed")[-1]["result"] == 7
+    assert "shadowed" not in up.said() + (up.data / "logs" / "consumer-research.log").read_text()
 
 
 def test_with_redis_url_that_store_is_used_and_left_alone_and_sigterm_lets_a_running_job_finish(
