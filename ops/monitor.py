@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from streams.events import expand
 from streams.functions import functions
-from streams.reading import to_leases
+from streams.reading import pairs, to_leases
 from streams.states import Status
 
 SAYING = frozenset({"report", "complete", "fail"})  # the transitions by which an attempt says something
@@ -78,7 +78,7 @@ class Monitor:
         command = words[0].lower()
         if client == b"lua":
             if command == b"hset" and words[1].endswith(_LEASES):
-                self._owners |= {lease.nonce.encode(): lease.owner for lease in to_leases(words[2:])}
+                self._owners |= {lease.nonce.encode(): lease.owner for lease in to_leases(pairs(words[2:]))}
             elif command == b"rpush" and _LOG in words[1]:
                 key = words[1].rpartition(_LOG)[2]
                 self._logged |= {b"%b %b" % (key, event.partition(b"-")[0]): event for event in words[2:]}
