@@ -12,6 +12,7 @@ from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Step, encode
+from streams.policies import MAX_EVENTS
 from streams.reading import to_steps
 from streams.states import Status
 from streams.transitions import Operation, checked, recall, report, save, word
@@ -47,6 +48,7 @@ class Attempt(Generic[Args]):
         "failures",
         "fence",
         "job",
+        "max_events",
         "number",
         "refused",
         "worker",
@@ -59,6 +61,7 @@ class Attempt(Generic[Args]):
         self.fence = claim.nonce
         self.args = args
         self.worker = worker
+        self.max_events = MAX_EVENTS  # of the job, as the policy of its platform says
         self.refused = 0  # writes that came after the job was taken over
         self._keys = keys
         self._ask = ask
@@ -77,8 +80,9 @@ class Attempt(Generic[Args]):
         """Show a step to whoever watches. A second report of the same step by this attempt is not shown.
 
         `step` is a number from 0, up to `of` where that is said, or a name. What cannot be shown is a `TypeError` or a
-        `ValueError` that names the argument, and nothing is sent. Raises `Lost` when this attempt no longer owns its
-        job, `Cancelled` when somebody asked the job to stop. Waits while the store is away.
+        `ValueError` that names the argument, and nothing is sent; a job with `max_events` events is a `ValueError` too.
+        Raises `Lost` when this attempt no longer owns its job, `Cancelled` when somebody asked the job to stop. Waits
+        while the store is away.
         """
         check_report(step, of, message)
         if self._shown is None:
@@ -98,7 +102,13 @@ class Attempt(Generic[Args]):
         self._shown.add(step)
         await self.quiet()  # numbered only when it is sent
         self._reports += 1
-        await self._say(report(self._keys, self.job.key, self.fence, self._reports, event))
+        said = report(self._keys, self.job.key, self.fence, self._reports, event, self.max_events)
+        if await self._say(said) == "full":
+            self._shown.discard(step)
+            raise ValueError(
+                f"job {self.job.id} has {self.max_events} events, as many as max_events of its platform allows; "
+                f"step {step!r} is not shown: report less often, or raise max_events"
+            )
 
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """What `function(*args)` gives, as JSON has it: called once and saved, later attempts at the job get the same.
@@ -148,8 +158,8 @@ class Attempt(Generic[Args]):
             raise Lost(self.job.id, self.number)
         return saved
 
-    async def _say(self, operation: Operation) -> None:
-        """Write something under the fence, after all that was said before."""
+    async def _say(self, operation: Operation) -> str:
+        """Write something under the fence, after all that was said before. Answers what the store says."""
         await self.quiet()  # what had to be sent again must not be overtaken by the next
         self._under_way = self._ask(operation)
         try:
@@ -162,6 +172,7 @@ class Attempt(Generic[Args]):
             raise Lost(self.job.id, self.number)
         if answer == "cancelled":
             raise Cancelled(self.job.id, self.number)
+        return answer
 
     def _answered_late(self, answer: asyncio.Future[Any]) -> None:
         """The handler was ended while this was under way: nobody waits for the answer, but it is counted."""

@@ -118,7 +118,11 @@ class StandIn(Committer):
 
     def say(self, operation: Operation, heard: Heard) -> None:
         if operation.name == "report":
-            self._progress.append(event_of(operation.args[-1]))
+            *_, most, event = operation.args
+            if not self.cancelling and len(self._progress) + 2 >= int(most):  # `queued` and `started` count too
+                heard(b"full")
+                return
+            self._progress.append(event_of(event))
             heard(b"cancelled" if self.cancelling else b"shown")
         elif operation.name == "recall":
             heard([part for name, value in self.steps.items() for part in (name.encode(), encode(value))])

@@ -16,6 +16,7 @@ LEAST: Final = {
     "per_process": 1,
     "max_crashes": 1,
     "max_starts": 1,
+    "max_events": 10,
     "attempts": 1,
     "share": 0,
     "rate": 0,
@@ -25,6 +26,7 @@ LEAST: Final = {
     "keep_failed": 0,
 }
 MOST: Final = 100_000
+MAX_EVENTS: Final = 10_000  # a history is for people to read
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +42,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     jitter: float = 0.2  # the part of a pause that is left to chance, so that many failures do not come back as one
     max_crashes: int = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
     max_starts: int = 100  # attempts of any kind after which the job ends failed: it would circle for ever
+    max_events: int = MAX_EVENTS  # of a job; further reports are refused, its starts and its end are not
     timeout_seconds: float = 0.0  # how long one attempt may take; 0: any time
     lifetime_seconds: float = 0.0  # how long a job may take from its first start, all attempts; 0: any time
     share: int = 10  # one start in so many is for a lower band, so that none starves; 0: never

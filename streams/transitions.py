@@ -14,7 +14,7 @@ from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.line import Line, to_line
 from streams.messages import Claim, Job, Lease, Pulse
-from streams.policies import Policy
+from streams.policies import MAX_EVENTS, Policy
 from streams.reading import pairs, to_claims, to_leases, to_pulse, to_steps
 from streams.schedules import Agenda, Move, to_agenda
 
@@ -116,8 +116,10 @@ class Transitions:
         operation = claim(owner, deadline_seconds, policy, nonces)
         return to_claims(checked((await self.commit(platform, [operation]))[0]))
 
-    async def report(self, platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> str:
-        return await self._word(SETTLING, platform, report(platform, key, nonce, number, event))
+    async def report(
+        self, platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes, max_events: int = MAX_EVENTS
+    ) -> str:
+        return await self._word(SETTLING, platform, report(platform, key, nonce, number, event, max_events))
 
     async def save(self, platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> str:
         return await self._word(SETTLING, platform, save(platform, key, nonce, name, value))
@@ -299,8 +301,10 @@ def rules_of(policy: Policy) -> tuple[int, ...]:
     )
 
 
-def report(platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes) -> Operation:
-    return Operation("report", (platform.log(key),), (key, nonce, number, event))
+def report(
+    platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes, max_events: int = MAX_EVENTS
+) -> Operation:
+    return Operation("report", (platform.log(key),), (key, nonce, number, max_events, event))
 
 
 def save(platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> Operation:

@@ -5,8 +5,9 @@
 -- ARGV  key     the job's key
 --       nonce   the fence: refused unless it is the current one
 --       number  the attempt's running number of this report: a repeated one was shown before
+--       most    events that the job may have before this one
 --       event   attempt, status, worker, step and more, as they are kept
--- Returns  shown | again | lost | cancelled
+-- Returns  shown | again | lost | cancelled | full
 local job = fence(key, nonce)
 if not job then
   return 'lost'
@@ -16,6 +17,9 @@ if tonumber(number) <= tonumber(job.reported) then
 end
 if #job.marks > 0 and mark(job.marks, 'cancel') then -- it is asked to stop, and to say nothing more
   return 'cancelled'
+end
+if tonumber(job.seq) >= tonumber(most) then
+  return 'full'
 end
 renew(key, nonce, job, number, emit(key, job, event))
 return 'shown'

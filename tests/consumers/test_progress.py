@@ -109,3 +109,24 @@ def test_a_share_is_never_outside_of_what_can_be_shown(step: int, of: int | None
 
 def test_a_share_of_nothing_is_all_of_it() -> None:
     assert percent(0, 0) == percent(3, -1) == 100
+
+
+async def test_a_report_beyond_the_bound_of_events_is_an_error_that_says_what_to_do() -> None:
+    heard: list[str] = []
+    mine = Handlers()
+
+    @mine("chatty")
+    async def chatty(attempt: Attempt[Any]) -> str:
+        for step in range(20):
+            try:
+                await attempt.progress(step)
+            except ValueError as error:
+                heard.append(str(error))
+        return "goes on"
+
+    outcome = await run_handler(mine, "chatty", policy=Policy(max_events=10))
+    assert (outcome.status, outcome.result) == (Status.COMPLETED, "goes on")
+    assert len(outcome.progress) == 8  # after `queued` and `started`
+    assert len(heard) == 12
+    assert "10 events" in heard[0]
+    assert "max_events" in heard[0]

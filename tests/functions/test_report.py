@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 
+from streams.connection import Store
 from streams.events import event_body, progress_of
 from streams.reading import to_hints
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
@@ -146,3 +147,18 @@ async def test_a_report_is_shown_after_the_server_forgot_the_script(desk: Desk) 
     held = await desk.start()
     await forget_scripts(desk.store)
     assert await desk.report(held, 1) == "shown"
+
+
+async def test_a_job_has_a_bounded_number_of_events_and_can_still_end(store: Store) -> None:
+    desk = Desk(store, max_events=10)
+    first = await desk.start()
+    assert [await desk.report(first, number) for number in range(1, 6)] == ["shown"] * 5  # after queued and started
+    await desk.reclaim(first)
+    (second,) = await desk.claim()
+    assert await desk.report(second, 1) == "shown"  # event 10
+    async with untouched(store):
+        assert await desk.report(second, 2) == "full"
+        assert await desk.report(second, 1) == "again", "a repeated call gets the same answer"
+        assert await desk.report(first, 6) == "lost", "the fence comes first"
+    assert await desk.complete(second) == "ok"
+    assert [event.seq for event in await desk.history("a")] == list(range(1, 12))

@@ -120,7 +120,7 @@ class Desk:
 
     async def report(self, held: Claim, number: int, step: Step | None = None) -> str:
         event = self.progress_event(held, number if step is None else step)
-        return await self.transitions.report(self.keys, held.key, held.nonce, number, event)
+        return await self.transitions.report(self.keys, held.key, held.nonce, number, event, self.policy.max_events)
 
     async def complete(self, held: Claim, result: Any = None) -> str:
         return await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
