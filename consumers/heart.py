@@ -140,7 +140,7 @@ class Heart:
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()
-                looks = await of_each(self._keys, self._transitions.tend)
+                looks = await of_each(self._keys, self._tend)
                 now = time.monotonic()
                 self._silences.look(asked, now, looks)
                 self._recovery.looked()
@@ -150,6 +150,10 @@ class Heart:
             except StoreError:
                 self._silences.blind()
             await anyio.sleep(pause)
+
+    async def _tend(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
+        policies = dict(zip(self._to.platforms, self._to.policies, strict=True))
+        return await self._transitions.tend([(keys, policies[keys.platform]) for keys in platforms])
 
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""

@@ -202,9 +202,9 @@ class Transitions:
         sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces), about))]) for keys, nonces in held]
         return [to_pulse(checked(answer)) for answer in await self.run(TENDING, sheets)]
 
-    async def wake(self, platforms: Sequence[PlatformKeys]) -> int:
+    async def wake(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> int:
         """Bring what is due in line, on platforms, in one call; how many there were."""
-        answers = await self.run(TENDING, [(keys, [Operation("wake", (), ())]) for keys in platforms])
+        answers = await self.run(TENDING, [(keys, [wake(policy)]) for keys, policy in platforms])
         return sum(int(checked(answer)) for answer in answers)
 
     async def forget(self, platform: PlatformKeys, policy: Policy, most: int = FORGET_BATCH) -> int:
@@ -241,10 +241,10 @@ class Transitions:
         operation = Operation("line", (platform.record(key),), (key, policy.rate, policy.key_rate))
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
-    async def tend(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
+    async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
         """`observe` and `wake` on platforms, in one call."""
-        both = [Operation("observe", (), ()), Operation("wake", (), ())]
-        answers = await self.run(TENDING, [(keys, both) for keys in platforms])
+        look = Operation("observe", (), ())
+        answers = await self.run(TENDING, [(keys, [look, wake(policy)]) for keys, policy in platforms])
         return [pairs(checked(answer)) for answer in answers[::2]]
 
     async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> str:
@@ -336,6 +336,10 @@ def release(platform: PlatformKeys, key: str, nonce: str, max_starts: int) -> Op
 def reclaim(platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> Operation:
     args = (lease.key, lease.nonce, lease.owner, counter, policy.max_crashes, policy.max_starts)
     return Operation("reclaim", (platform.record(lease.key), platform.log(lease.key)), args)
+
+
+def wake(policy: Policy) -> Operation:
+    return Operation("wake", (), (policy.key_overall, policy.key_rate, round(policy.key_rate_seconds * 1000)))
 
 
 def forget(policy: Policy, most: int) -> Operation:

@@ -90,20 +90,6 @@ if tonumber(overall) > 0 then
   room = math.min(room, tonumber(overall) - call('HLEN', leases))
 end
 
--- Whether one more may start within a window, by the times of the last starts; else when. `more` are about to start.
--- Exact: no window of that length ever has more starts.
-local function may_start(times, most, length_ms, more)
-  local nth = tonumber(most) - (more or 0)
-  if nth <= 0 then
-    return false, now_ms + length_ms
-  end
-  local oldest = call('LINDEX', times, -nth)
-  if not oldest or math.abs(now_ms - oldest) >= tonumber(length_ms) then -- a clock set back must not close it for long
-    return true
-  end
-  return false, oldest + length_ms
-end
-
 local function note_starts(times, most, length_ms, count)
   for _ = 1, count do
     call('RPUSH', times, now_ms)
@@ -114,15 +100,10 @@ end
 
 local rated = tonumber(rate) > 0
 if rated then
-  local allowed = 0
-  while allowed < room do
-    local fine, at = may_start(starts, rate, rate_ms, allowed)
-    if not fine then
-      not_before(at)
-      room = allowed
-      break
-    end
-    allowed = allowed + 1
+  local at
+  room, at = count_starts(starts, rate, rate_ms, math.max(0, room))
+  if at then
+    not_before(at)
   end
 end
 
@@ -135,6 +116,9 @@ local function park(band, entry, label, key)
 end
 
 local alarmed -- whether a time was set at which parked jobs may go on
+local function call_others(label, count)
+  alarmed = call_parked(label, count, key_overall, key_rate, key_rate_ms) or alarmed
+end
 
 -- The gates of a job: its order, and what its limit key allows. Answers false when it was parked.
 local function admitted(band, entry, key, marks)
@@ -144,8 +128,8 @@ local function admitted(band, entry, key, marks)
     local running = call('HGET', orders, order)
     if (head and head ~= key) or (running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running') then
       park(band, entry)
-      if limit and tonumber(call('HGET', limits, limit) or 0) < tonumber(key_overall) then
-        unpark(limit, 1) -- it was called to a place that it cannot take: another may
+      if limit then -- it may have been called to a place that it cannot take: another may
+        call_others(limit, 1)
       end
       return false
     end
@@ -167,11 +151,8 @@ local function admitted(band, entry, key, marks)
       note_starts(times, key_rate, key_rate_ms, 1)
     end
     call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
-    local running = call('HINCRBY', limits, limit, 1)
-    local places = tonumber(key_overall) > 0 and tonumber(key_overall) - running or 100
-    if places > 0 and tonumber(key_rate) == 0 then -- the limit may have been raised since they were parked
-      unpark(limit, places)
-    end
+    call('HINCRBY', limits, limit, 1)
+    call_others(limit, 2) -- two, so that many follow soon when the limit was raised
   end
   if order then
     call('HSET', orders, order, key)
@@ -228,7 +209,7 @@ end
 
 local woken, expiring = 0, false
 if not plain then
-  woken, expiring = wake_due()
+  woken, expiring = wake_due(key_overall, key_rate, key_rate_ms)
 end
 local more = woken >= 100 -- and there may be more of it
 if expiring then -- among those in line may be some that must not start any more

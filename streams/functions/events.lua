@@ -129,6 +129,51 @@ local function unpark(label, count)
   end
 end
 
+-- Whether one more may start within a window, by the times of the last starts; else when. `more` are about to start.
+-- Exact: no window of that length ever has more starts.
+local function may_start(times, most, length_ms, more)
+  local nth = tonumber(most) - (more or 0)
+  if nth <= 0 then
+    return false, now_ms + length_ms
+  end
+  local oldest = call('LINDEX', times, -nth)
+  if not oldest or math.abs(now_ms - oldest) >= tonumber(length_ms) then -- a clock set back must not close it for long
+    return true
+  end
+  return false, math.min(oldest, now_ms) + length_ms
+end
+
+-- How many of `wanted` may start within a window; when those are fewer, also when the next may.
+local function count_starts(times, most, length_ms, wanted)
+  for allowed = 0, wanted - 1 do
+    local fine, at = may_start(times, most, length_ms, allowed)
+    if not fine then
+      return allowed, at
+    end
+  end
+  return wanted
+end
+
+-- Parked jobs of a limit key come to the front: up to `wanted`, and no more than may start now by the platform's rules.
+-- Each of them calls others when it starts, so nobody is forgotten; while the key's rate is closed an alarm does that.
+-- Answers whether the alarm was set.
+local function call_parked(label, wanted, key_overall, key_rate, key_rate_ms)
+  if tonumber(key_overall) > 0 then
+    wanted = math.min(wanted, key_overall - (call('HGET', limits, label) or 0))
+  end
+  if tonumber(key_rate) > 0 and wanted > 0 and call('EXISTS', prefix .. 'parked:' .. label) == 1 then
+    local at
+    wanted, at = count_starts(prefix .. 'starts:' .. label, key_rate, key_rate_ms, wanted)
+    if wanted == 0 then
+      call('ZADD', alarms, at, '*' .. label)
+      return true
+    end
+  end
+  if wanted > 0 then
+    unpark(label, wanted)
+  end
+end
+
 -- An attempt gives back what its marks hold. `over`: the job will not come back soon, so others of its order may pass.
 local function let_go(key, job, over)
   if #job.marks > 0 then
@@ -262,9 +307,9 @@ local function leave(key, job)
   end
 end
 
--- What is due comes in line, what has expired ends, and who waits for a label gets another look. Bounded: answers how
+-- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, and whether others may have expired as well.
-local function wake_due()
+local function wake_due(key_overall, key_rate, key_rate_ms)
   local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
   for _, key in ipairs(woken) do
     call('ZREM', due, key)
@@ -285,10 +330,7 @@ local function wake_due()
     call('ZREM', alarms, alarm)
     local kind, name = match(alarm, '^(.)(.*)$')
     if kind == '*' then
-      unpark(name, 100)
-      if call('EXISTS', prefix .. 'parked:' .. name) == 1 then -- the next hundred; who may not go on sets a later time
-        call('ZADD', alarms, now_ms, alarm)
-      end
+      call_parked(name, 100, key_overall, key_rate, key_rate_ms)
     else
       local record = prefix .. 'job:' .. name
       local fine, state, job = pcall(standing, record)

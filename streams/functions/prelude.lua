@@ -82,7 +82,24 @@ local function flush_leases()
   touched = {}
 end
 
-local FEED_LENGTH, FEED_BATCH = 4096, 64
+-- The feed is bounded in entries and in bytes. An entry holds the events of one call up to about FEED_ENTRY bytes; the
+-- larger it is, the fewer entries stay before it, so that the entry at place p has at most FEED_SHARE / p bytes. The
+-- largest feed is then FEED_SHARE * (1 + ln(FEED_LENGTH * FEED_ENTRY / FEED_SHARE)), about 26 MB.
+local FEED_LENGTH, FEED_BATCH, FEED_ENTRY, FEED_SHARE = 4096, 64, 16 * 1024, 8 * 1024 * 1024
+
+local function flush_feed()
+  local first = 1
+  while first < #feed do
+    local last, bytes = first - 1, 0
+    repeat
+      last = last + 2
+      bytes = bytes + #feed[last - 1] + #feed[last]
+    until last >= #feed or last - first + 1 >= FEED_BATCH or bytes >= FEED_ENTRY
+    local length = math.min(FEED_LENGTH, math.floor(FEED_SHARE / bytes))
+    call('XADD', events, 'MAXLEN', '~', length, '*', unpack(feed, first, last))
+    first = last + 1
+  end
+end
 
 local function flush()
   flush_leases()
@@ -93,9 +110,7 @@ local function flush()
   if #completed > 0 then
     call('RPUSH', ended_completed, unpack(completed))
   end
-  for first = 1, #feed, FEED_BATCH do
-    call('XADD', events, 'MAXLEN', '~', FEED_LENGTH, '*', unpack(feed, first, math.min(#feed, first + FEED_BATCH - 1)))
-  end
+  flush_feed()
   if rung or freed > 0 then
     call('XADD', bell, 'MAXLEN', 1, '*', 'rung', 1)
   end

@@ -5,8 +5,12 @@
 --       front_high    zset
 --       front_normal  zset
 --       front_low     zset
+--       limits        hash    how many jobs of a limit key run
 --       ended_failed  zset    for what has expired
 --       events        stream  the live feed
 --       bell          stream  rung when something came in line
+-- ARGV  key_overall  how many of one limit key may run at a time, 0: any number
+--       key_rate     how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms  the length of that window
 -- Returns  how many there were
-return (wake_due())
+return (wake_due(key_overall, key_rate, key_rate_ms))

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ async def test_a_place_offered_to_a_job_that_ends_instead_goes_to_the_next(store
         await desk.cancel("b")
     else:
         await desk.store.command("ZADD", desk.keys["alarms"], "XX", 1, "!b")
-        await desk.transitions.wake([desk.keys])
+        await desk.transitions.wake([(desk.keys, desk.policy)])
     (held,) = await desk.claim("ann", 9)
     assert held.key == "c"
     await desk.complete(held)
@@ -208,7 +209,7 @@ async def test_each_limit_key_has_a_window_of_its_own(store: Store) -> None:
     await desk.complete(held)
 
     async def gone() -> bool:
-        await desk.transitions.wake([desk.keys])
+        await desk.transitions.wake([(desk.keys, desk.policy)])
         return await desk.leftovers() == []
 
     await eventually("nothing is left of the windows", gone)
@@ -245,6 +246,79 @@ async def test_many_parked_jobs_at_the_front_hide_nobody_behind_them(store: Stor
         assert len(waits) < 9
     assert keys_of(found[0]) == ["other"]
     assert set(waits) == {0}, "come again at once"
+
+
+async def ring_alarm(desk: Desk, label: str) -> None:
+    """As if the time had come at which the limit key may start again; its window has passed."""
+    await desk.store.command("DEL", desk.keys.starts(label))
+    await desk.store.command("ZADD", desk.keys["alarms"], "XX", 1, f"*{label}")
+
+
+async def test_an_alarm_calls_only_as_many_parked_jobs_as_may_start(store: Store) -> None:
+    desk = Desk(store, key_rate=2, key_rate_seconds=60)
+    jobs = [f"k{n:03}" for n in range(300)]
+    await desk.submit(*jobs, limit_key="k")
+    running = keys_of(await desk.claim("ann", 300))
+    while keys := keys_of(await desk.claim("ann", 300)):
+        running += keys
+    assert running == jobs[:2]
+    await desk.claim("ann", 300)  # a claim looks at 150 jobs
+    assert await desk.store.command("ZCARD", desk.keys.parked("k")) == 298
+    await ring_alarm(desk, "k")
+    for _ in range(3):
+        await desk.transitions.wake([(desk.keys, desk.policy)])
+        assert await desk.front() == jobs[2:4]
+    assert keys_of(await desk.claim("ann", 300)) == jobs[2:4]
+    assert len(await desk.front()) <= 2
+    assert await desk.claim("ann", 300) == []
+    assert await desk.front() == []
+    assert await desk.store.command("ZSCORE", desk.keys["alarms"], "*k") is not None, "the next ones are called then"
+
+
+async def test_an_alarm_calls_no_more_than_the_key_has_places(store: Store) -> None:
+    desk = Desk(store, key_overall=3, key_rate=5, key_rate_seconds=60)
+    await desk.submit(*(f"k{n}" for n in range(9)), limit_key="k")
+    claims = await desk.claim("ann", 9)
+    assert len(claims) == 3
+    await desk.store.command("ZADD", desk.keys["alarms"], 1, "*k")
+    await desk.transitions.wake([(desk.keys, desk.policy)])
+    assert await desk.front() == [], "all places are taken: an end calls the next"
+    await desk.complete(claims[0])
+    assert await desk.front() == ["k3"]
+
+
+@pytest.mark.parametrize("rules", [{"key_rate": 3}, {"key_rate": 3, "key_overall": 2}])
+async def test_all_parked_jobs_of_a_rate_start_one_after_the_other_without_another_submit(
+    store: Store, rules: dict[str, Any]
+) -> None:
+    desk = Desk(store, **rules, key_rate_seconds=0.1)
+    jobs = [f"k{n:02}" for n in range(20)]
+    await desk.submit(*jobs, limit_key="k")
+    started: list[str] = []
+
+    async def all_started() -> bool:
+        claims, again = await ask(desk)
+        for held in claims:
+            await desk.complete(held)
+        started.extend(keys_of(claims))
+        assert started == jobs[: len(started)]
+        waits = len(started) < len(jobs) and not claims
+        assert not waits or again is not None, "a time is set while jobs are parked"
+        return len(started) == len(jobs)
+
+    await eventually("all started", all_started)
+
+
+async def test_a_called_job_that_its_order_holds_back_calls_another_of_its_rate(store: Store) -> None:
+    desk = Desk(store, key_rate=1, key_rate_seconds=60)
+    await desk.submit("first", order_key="o")
+    await desk.submit("k0", limit_key="k")
+    await desk.submit("k1", limit_key="k", order_key="p")
+    await desk.submit("k2", limit_key="k")
+    assert keys_of(await desk.claim("ann", 9)) == ["first", "k0"]
+    await desk.store.command("HSET", desk.keys["orders"], "p", "first")  # as if it ran a job of k1's order
+    await ring_alarm(desk, "k")
+    assert keys_of([*await desk.claim("ann", 9), *await desk.claim("ann", 9)]) == ["k2"]
 
 
 async def test_a_platform_that_is_held_starts_nothing_until_then(store: Store) -> None:

@@ -134,7 +134,7 @@ async def test_more_at_a_front_than_one_call_looks_at_are_called_by_the_next(sto
     await desk.submit("goes", delay_seconds=HOUR)
     await desk.past_due(*(f"called-{n:03}" for n in range(150)), "goes")
     for _ in range(2):
-        await desk.transitions.wake([desk.keys])
+        await desk.transitions.wake([(desk.keys, desk.policy)])
     waits, claims = [], []
     for _ in range(5):
         (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 1))])

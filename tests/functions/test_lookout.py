@@ -269,7 +269,7 @@ async def test_a_job_that_is_due_stands_in_line_already(desk: Desk) -> None:
     await desk.submit("due", delay_seconds=HOUR)
     await desk.past_due("due")
     assert words(await why("due")) == ["next"]
-    await desk.transitions.wake([desk.keys])
+    await desk.transitions.wake([(desk.keys, desk.policy)])
     assert words(await why("due")) == ["next"]
     assert words(await why("a")) == ["ahead"]
 

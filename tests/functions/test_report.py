@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from streams.connection import Store
 from streams.events import event_body, progress_of
 from streams.reading import to_hints
+from streams.transitions import report
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 
@@ -134,6 +135,27 @@ async def test_an_event_too_large_to_travel_twice_is_only_pointed_at(desk: Desk)
     hint = to_hints("shop", await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))[-1]
     assert (hint.seq, hint.event) == (3, None)
     assert (await desk.history("a"))[-1].data == "x" * 5000
+
+
+async def test_the_live_feed_is_bounded_in_bytes_with_the_largest_events(desk: Desk) -> None:
+    held = await desk.start()
+    event = event_body(1, "progress", "ann", 1, data="x" * 3900)
+    for call in range(320):  # 40 MB in all
+        numbers = range(32 * call + 1, 32 * call + 33)
+        reports = [report(desk.keys, "a", held.nonce, number, event) for number in numbers]
+        assert await desk.transitions.commit(desk.keys, reports) == [b"shown"] * 32
+        await desk.store.command("DEL", desk.keys.log("a"))
+    used = await desk.store.command("MEMORY", "USAGE", desk.keys["events"], "SAMPLES", 0)
+    assert 4_000_000 < used < 16_000_000
+    hints = to_hints("shop", await desk.store.command("XREVRANGE", desk.keys["events"], "+", "-", "COUNT", 1))
+    assert hints[-1].seq == 2 + 32 * 320, "the newest are there"
+
+
+async def test_small_events_stay_in_the_live_feed_for_thousands_of_calls(desk: Desk) -> None:
+    held = await desk.start()
+    for number in range(1, 1001):
+        await desk.report(held, number)
+    assert await desk.store.command("XLEN", desk.keys["events"]) == 1001
 
 
 async def test_a_report_rings_no_bell(desk: Desk) -> None:

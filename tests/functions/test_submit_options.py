@@ -79,7 +79,7 @@ async def test_the_key_ends_with_its_job(store: Store, end: str) -> None:
     if end == "cancel":
         await desk.cancel("a")
     elif end == "expire":
-        await desk.transitions.wake([desk.keys])
+        await desk.transitions.wake([(desk.keys, desk.policy)])
     else:
         (held,) = await desk.claim()
         if end == "fail":

@@ -10,7 +10,7 @@ HOUR = 3600.0
 
 
 async def wake(desk: Desk) -> int:
-    return await desk.transitions.wake([desk.keys])
+    return await desk.transitions.wake([(desk.keys, desk.policy)])
 
 
 async def past_due(desk: Desk, *keys: str) -> None:

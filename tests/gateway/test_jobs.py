@@ -119,7 +119,7 @@ async def test_a_job_tells_what_was_asked_for_and_what_is_still_to_come(http: ht
 async def test_a_job_that_was_not_started_in_time_still_tells_its_time(http: httpx2.AsyncClient, desk: Desk) -> None:
     await desk.submit("a", expires_at="2020-01-01T00:00:00Z")
     assert (await http.get("/api/jobs/research.a")).json()["data"]["expiresAt"] == "2020-01-01T00:00:00.000Z"
-    await desk.transitions.wake([desk.keys])
+    await desk.transitions.wake([(desk.keys, desk.policy)])
     shown = (await http.get("/api/jobs/research.a")).json()["data"]
     assert (shown["status"], shown["error"]["type"]) == ("failed", "Expired")
     assert shown["expiresAt"] == "2020-01-01T00:00:00.000Z"

@@ -111,7 +111,7 @@ async def test_a_retry_that_came_due_waits_since_then_and_not_since_it_was_accep
     await desk.submit("old", delay_seconds=0.05)
 
     async def woken() -> bool:
-        return bool(await desk.transitions.wake([desk.keys]))
+        return bool(await desk.transitions.wake([(desk.keys, desk.policy)]))
 
     await eventually("it is due", woken)
     # As if it had been accepted long ago.
@@ -274,7 +274,7 @@ async def fail_some(desk: Desk) -> None:
         await desk.fail(held, f"bad value {number}")
     for number in range(3):
         await desk.submit(f"e{number}", expires_at="2020-01-01T00:00:00Z")
-    await desk.transitions.wake([desk.keys])
+    await desk.transitions.wake([(desk.keys, desk.policy)])
 
 
 async def test_dead_letters_are_found_by_kind_and_error(http: httpx2.AsyncClient, desk: Desk) -> None:

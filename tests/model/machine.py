@@ -272,7 +272,7 @@ class Machine(RuleBasedStateMachine):
     def wake(self, chance: Chance) -> None:
         desk, model = chance.side
         woken = model.wake()
-        self.ask(desk.transitions.wake([desk.keys]), woken, "ok" if woken else REFUSED)
+        self.ask(desk.transitions.wake([(desk.keys, desk.policy)]), woken, "ok" if woken else REFUSED)
 
     def look(self, chance: Chance) -> None:
         desk, _ = chance.side

@@ -52,7 +52,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a failure that is not counted": ("fail", "call('HSET', record, 'failures', failures)", ""),
     "a reopening of a running job": ("reopen", "state ~= 'failed' and", "state ~= 'running' and state ~= 'failed' and"),
     "a delay that forgets the time": ("delay", "format('%.0f', until_ms), body", "1, body"),
-    "a wake that wakes nobody": ("wake", "(wake_due())", "0"),
+    "a wake that wakes nobody": ("wake", "(wake_due(key_overall, key_rate, key_rate_ms))", "0"),
 }
 
 
