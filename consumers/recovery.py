@@ -21,7 +21,8 @@ from streams.transitions import ENLIST_BATCH, BrokenOperation, Transitions, brok
 
 log = structlog.get_logger()
 
-ENLIST_SECONDS = 5.0  # between looks for leases that no owner's list names
+ENLIST_SECONDS = 5.0  # between looks for leases that no owner's list names, of one observer
+ENLIST_SHARE = 0.5  # the same in seconds for each owner: however many there are, all of them together look as often
 
 
 class Recovery:
@@ -96,7 +97,7 @@ class Recovery:
 
     async def _keep_lists(self) -> None:
         """Find leases that no list names: their keys were removed by hand, or written by an earlier version."""
-        cursors = dict.fromkeys(self._to.platforms, 0)
+        cursors = {platform: random.getrandbits(32) for platform in self._to.platforms}  # others look elsewhere
 
         async def enlist(platforms: Sequence[PlatformKeys]) -> list[int]:
             most = max(10, ENLIST_BATCH // len(platforms))
@@ -105,4 +106,4 @@ class Recovery:
         while True:
             with suppress(StoreError):
                 cursors |= await of_each(self._keys, enlist)
-            await anyio.sleep(ENLIST_SECONDS)
+            await anyio.sleep(max(ENLIST_SECONDS, ENLIST_SHARE * self._silences.owners))

@@ -66,6 +66,11 @@ class Silences:
         """Whether it holds jobs, as it was just asked."""
         self._know(replace(silence, empty=empty))
 
+    @property
+    def owners(self) -> int:
+        """How many beat, on all platforms together."""
+        return len(self._silences)
+
     def next_due(self, now: float) -> float | None:
         """When the next silence becomes too long, if nothing stirs until then."""
         dues = (silence.since + silence.deadline for silence in self._silences.values())

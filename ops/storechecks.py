@@ -33,7 +33,7 @@ async def check_store(store: Store) -> AsyncIterator[Finding]:
             yield advice("fitness", note)
     yield check_memory(facts)
     yield check_persistence(facts)
-    await Transitions(store).observe([PlatformKeys("default")])
+    await Transitions(store).tally([PlatformKeys("default")])
     yield Finding("scripts", "they run")
     yield await check_clock(store)
 

@@ -4,11 +4,12 @@ Each method sends one call and repeats nothing by itself; every call may be repe
 it carries what makes it idempotent: the job's key, a nonce, a running number. `commit` runs many at once.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from streams.connection import Store
+from streams.connection import ServerRefusal, Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
@@ -27,7 +28,7 @@ ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that it
 
 SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
 TENDING = (
-    *("beat", "observe", "holdings", "enlist", "reclaim", "bury"),
+    *("beat", "holdings", "enlist", "reclaim", "bury"),
     *("tally", "line", "wake", "forget", "release", "fail"),
 )
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
@@ -217,9 +218,12 @@ class Transitions:
         return [int(checked(answer)) for answer in answers]
 
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
-        """The beat counter of each owner, on platforms, in one call."""
-        answers = await self.run(TENDING, [(keys, [Operation("observe", (), ())]) for keys in platforms])
-        return [pairs(checked(answer)) for answer in answers]
+        """The beat counter of each owner, on platforms, in one trip; a script would cost four times as much."""
+        try:
+            found = await self.store.commands([("HGETALL", keys["beats"]) for keys in platforms])
+        except ServerRefusal as error:
+            raise BrokenOperation(str(error)) from None
+        return [pairs(flat) for flat in found]
 
     async def holdings(self, platform: PlatformKeys, owner: str, most: int = RECLAIM_BATCH) -> list[Lease]:
         """Some of the leases that an owner holds."""
@@ -242,10 +246,11 @@ class Transitions:
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
-        """`observe` and `wake` on platforms, in one call."""
-        look = Operation("observe", (), ())
-        answers = await self.run(TENDING, [(keys, [look, wake(policy)]) for keys, policy in platforms])
-        return [pairs(checked(answer)) for answer in answers[::2]]
+        """`observe` and `wake` on platforms, in one trip."""
+        waking = self.run(TENDING, [(keys, [wake(policy)]) for keys, policy in platforms])
+        beats: list[dict[str, str]]
+        beats, _ = await asyncio.gather(self.observe([keys for keys, _ in platforms]), waking)
+        return beats
 
     async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> str:
         return word((await self.reclaim_all(platform, [lease], counter, policy))[0])

@@ -98,6 +98,6 @@ async def test_one_call_settles_on_several_platforms(desk: Desk, shop: Desk) -> 
 
 
 async def test_the_server_takes_the_script_of_any_set_of_functions(desk: Desk) -> None:
-    for names in (("submit",), SETTLING, ("observe",)):
+    for names in (("submit",), SETTLING, ("pause",)):
         script = build(names)
         assert (await desk.store.command("SCRIPT", "LOAD", script.text)).decode() == script.sha

@@ -1,7 +1,10 @@
 """observe: which consumers beat, seen without a trace."""
 
+import pytest
+
 from streams.messages import Lease
-from tests.support.builders import Desk, Look, forget_scripts, untouched
+from streams.transitions import BrokenOperation
+from tests.support.builders import Desk, Look, untouched
 
 
 async def test_an_observer_sees_beats_and_leases(desk: Desk) -> None:
@@ -48,7 +51,7 @@ async def test_a_lease_is_seen_until_its_attempt_is_over(desk: Desk) -> None:
     assert (await desk.look()).leases == ()
 
 
-async def test_an_observer_sees_after_the_server_forgot_the_script(desk: Desk) -> None:
-    await desk.beat("ann")
-    await forget_scripts(desk.store)
-    assert (await desk.look()).beats == {"ann": "1"}
+async def test_a_spoilt_platform_says_so(desk: Desk) -> None:
+    await desk.store.command("SET", desk.keys["beats"], "spoilt")
+    with pytest.raises(BrokenOperation, match="WRONGTYPE"):
+        await desk.transitions.observe([desk.keys])
