@@ -7,6 +7,7 @@ import anyio
 import structlog
 from msgspec import Struct
 
+from consumers.bells import Bells
 from consumers.heart import News
 from consumers.instructions import Instructions
 from consumers.keeper import Keeper
@@ -34,9 +35,9 @@ MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot 
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
 
 
-def listen_seconds(platforms: int) -> float:
-    """How long one wait on a bell lasts: a dead link goes unnoticed that long, and each wait is a command."""
-    return min(60.0, max(5.0, platforms / 2))
+def longest_sleep(platforms: int) -> float:
+    """After how many seconds an idle reader claims although it was not called: in case a call was lost."""
+    return max(5.0, platforms / 30)
 
 
 class Line(Struct, frozen=True):
@@ -85,7 +86,8 @@ class Consumer:
                 Places(self._page, number),
                 lambda rooms=rooms: rooms.give(1),  # type: ignore[misc]
             )
-            reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner)
+            sleep = longest_sleep(len(self._settings.platforms))
+            reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner, sleep)
             committer = Committer(transitions, keys, reader.claim)
             runner.committer = reader.committer = committer
             runner.offload = self._offload
@@ -124,7 +126,8 @@ class Consumer:
             tasks.start_soon(self._keeper.run)
             for line in self._lines.values():
                 tasks.start_soon(line.committer.run)
-                tasks.start_soon(line.reader.listen, self._store, line.keys["bell"], listen_seconds(len(self._lines)))
+            bells = {line.keys.bell(self._settings.owner): line.reader.ring for line in self._lines.values()}
+            tasks.start_soon(Bells(self._store, bells).run)
             tasks.start_soon(self._begin)
             await shutdown.drain.wait()
             await self._drain(shutdown)

@@ -23,7 +23,8 @@ PLATFORM_KEYS: Final = (
     "leases",
     "beats",
     "consumers",
-    "bell",
+    "idle",
+    "called",
     "events",
     "ended_completed",
     "ended_failed",
@@ -94,6 +95,10 @@ class PlatformKeys:
     def starts(self, label: str) -> str:
         """The last starts of a limit key."""
         return f"{self.prefix}starts:{label}"
+
+    def bell(self, owner: str) -> str:
+        """Where a consumer hears that there is work for it."""
+        return f"{self.prefix}bell:{owner}"
 
     def steps(self, key: str) -> str:
         return self._steps + key

@@ -40,7 +40,7 @@ def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | N
 
 
 def to_claims(answer: Sequence[bytes]) -> list[Claim]:
-    """The jobs of a `claim` answer; its first two elements, the bell's id and a time, are not theirs."""
+    """The jobs of a `claim` answer, which begins with a time."""
     return [
         Claim(
             answer[i].decode(),
@@ -52,7 +52,7 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
             int(answer[i + 6]),
             int(answer[i + 7]) / 1000,
         )
-        for i in range(2, len(answer), 8)
+        for i in range(1, len(answer), 8)
     ]
 
 

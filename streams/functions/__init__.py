@@ -12,6 +12,7 @@ import hashlib
 import re
 from functools import cache
 from importlib.resources import files
+from itertools import compress
 
 from msgspec import Struct
 
@@ -41,8 +42,8 @@ class Script(Struct, frozen=True):
     functions: dict[str, Function]
 
 
-SHARED = ("prelude.lua", "events.lua", "accept.lua")
-"""Lines the functions share: the second only for those that tell of events, the third for those that bring work."""
+SHARED = ("prelude.lua", "events.lua", "calls.lua", "accept.lua")
+"""Lines the functions share: for all, for those that tell of events, that look for work, that bring work."""
 
 _HEADER = re.compile(r"((?:--.*\n)+)")
 _FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
@@ -82,12 +83,16 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     """The script that can run these functions. Only what brings new work is refused when memory is full."""
     chosen = {name: (sources or functions())[name] for name in names}
     tells = any("events" in function.keys or "now_ms" in function.body for function in chosen.values())
-    accepts = any(re.search(r"\baccept\b", function.body) for function in chosen.values())
+    looks, accepts = (
+        tells and any(re.search(rf"\b{name}\(|\b{name},", function.body) for function in chosen.values())
+        for name in ("come", "accept")
+    )
+    needed = (True, tells, looks, accepts)
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
         f"local {', '.join(PLATFORM_KEYS)}",
-        *(_shared(name) for name in SHARED[: 1 + tells + (tells and accepts)]),
+        *(_shared(name) for name in compress(SHARED, needed)),
         _binding(),
         "local function operation_of(name)",
         *(_definition(function) for function in chosen.values()),

@@ -34,7 +34,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
           if extra.expires_ms then
             call('ZADD', alarms, extra.expires_ms, '!' .. other)
           end
-          rung = true
+          ring()
           return { 'replaced', other, state }
         end
         return { 'duplicate', other, state }
@@ -57,7 +57,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
   if band ~= 'normal' then -- as most are: a record without a band costs 16 bytes less
     call('HSET', record, 'band', band)
   end
-  rung = true
+  ring()
   if #extras == 0 then
     return { 'accepted', 'waiting' }
   end

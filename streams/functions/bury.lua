@@ -1,6 +1,11 @@
 -- bury: forget a consumer that holds nothing and has fallen silent or said goodbye; one that still lives just beats again.
 -- KEYS  beats        hash    its counter
 --       consumers    hash    what it told of itself
+--       idle         zset    where it may wait for work
+--       called       zset    where it may have been called
+--       control      hash    whether it keeps the time
+--       due          zset    the time that another is to keep then
+--       alarms       zset
 --       jobs_urgent  stream  whose group forgets it, as its three neighbours
 --       jobs_high    stream
 --       jobs_normal  stream
@@ -16,6 +21,11 @@ if call('EXISTS', holds(owner)) == 1 then
 end
 call('HDEL', beats, owner)
 redis.pcall('HDEL', consumers, owner)
+if come(owner) then
+  ring()
+end
+call('DEL', prefix .. 'bell:' .. owner)
+stay_away(owner, call('HGET', control, 'timekeeper'), next_time())
 for _, band in ipairs(BANDS) do
   local pending = redis.pcall('XPENDING', jobs[band], GROUP, '-', '+', 1, owner)
   if not pending.err and #pending == 0 then

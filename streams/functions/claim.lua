@@ -10,12 +10,13 @@
 --       due          zset    jobs that start later, or again
 --       alarms       zset    what else happens by itself: jobs expire, keys may start again
 --       leases       hash    who runs what; its length is how many run
---       control      hash    whether the platform is paused or held, and whose turn it is
+--       control      hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time
 --       starts       list    the last starts, as many as the rate allows in its time
 --       limits       hash    how many jobs of a limit key run
 --       orders       hash    which job of an order key runs
 --       events       stream  the live feed
---       bell         stream  where the caller waits when there is too little
+--       idle         zset    consumers that wait for work; the caller, when there is too little
+--       called       zset    consumers that were called and have not claimed yet
 -- ARGV  owner         the consumer that claims
 --       deadline_ms   its silence after which the lease counts as lost
 --       overall       how many may run at a time on this platform, 0: any number
@@ -27,19 +28,14 @@
 --       key_rate      how many of one limit key may start within key_rate_ms, 0: any number
 --       key_rate_ms   the length of that window
 --       nonces        one fence per free slot, separated by spaces; may be empty
--- Returns  <bell id> <ms until something changes by itself> then nonce, key, attempt, kind, args, options, failures, age in ms of each job; both empty when every slot was filled
+-- Returns  <ms after which the caller is to look again, or nothing> then nonce, key, attempt, kind, args, options, failures, age in ms of each job
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
   wanted[#wanted + 1] = nonce
 end
 flush_leases()
 
-local answer, taken = { '', '' }, 0
-local soonest -- when something changes by itself
-local function not_before(ms)
-  ms = tonumber(ms)
-  soonest = soonest and math.min(soonest, ms) or ms
-end
+local answer, taken = { '' }, 0
 
 -- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
 local function hand_over(nonce, key, attempt, kind, fields, options, failures, age)
@@ -76,15 +72,18 @@ if #wanted > 0 then
   wanted = fresh
 end
 
+local called_us = come(owner)
+
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
+local opens -- when the platform's hold or rate lets another start
 local plain = call('EXISTS', due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low) == 0 -- as most are: there is nothing but the lines
-local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms')
+local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 'timekeeper')
 if state[1] then
   room = 0
 elseif state[2] and tonumber(state[2]) > tonumber(now_ms) then
   room = 0
-  not_before(state[2])
+  opens = tonumber(state[2])
 end
 if tonumber(overall) > 0 then
   room = math.min(room, tonumber(overall) - call('HLEN', leases))
@@ -102,9 +101,7 @@ local rated = tonumber(rate) > 0
 if rated then
   local at
   room, at = count_starts(starts, rate, rate_ms, math.max(0, room))
-  if at then
-    not_before(at)
-  end
+  opens = at or opens
 end
 
 -- A job whose gate is closed waits beside the line; whatever opens the gate brings it to the front.
@@ -216,6 +213,8 @@ if expiring then -- among those in line may be some that must not start any more
   room = 0
 end
 local passed = false -- whether a job was left to another owner
+local brought = rings -- for so many jobs others would have been called: this claim looks at them first
+rings = 0
 
 -- Takes from the front of a band, up to a goal; those below a score, if there is one.
 local LOOKED_AT_MOST = room + 100 -- places at the front in one call: of many that are called not all may go on
@@ -312,21 +311,35 @@ if rated and taken > 0 then
   note_starts(starts, rate, rate_ms, taken)
 end
 
--- A slot this caller leaves free is for whoever waits, unless the line is empty or nobody is ever kept waiting.
-freed = (tonumber(overall) > 0 and (taken == #wanted or passed)) and math.max(0, freed - taken) or 0
-rung = rung or (alarmed and taken == #wanted) -- it will not be here at that time: let others know of it
-if taken < #wanted then
-  local last = call('XREVRANGE', bell, '+', '-', 'COUNT', 1)[1]
-  answer[1] = last and last[1] or '0-0'
-  for _, times in ipairs((not plain or alarmed) and { due, alarms } or {}) do
-    local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')
-    if first[2] then
-      not_before(first[2])
-    end
-  end
-  if more and not state[1] then
-    soonest = tonumber(now_ms)
-  end
-  answer[2] = soonest and format('%d', math.max(0, soonest - now_ms)) or ''
+-- What becomes of the caller, and which others are to look.
+freed = tonumber(overall) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
+local full, others = taken == #wanted, call('EXISTS', idle) == 1
+if full and #wanted > 0 and others and rated and not opens then
+  opens = select(2, may_start(starts, rate, rate_ms))
 end
+local remains = (opens or full and others) and waiting(taken) > 0 -- something may be left in line
+if remains and opens then
+  call('ZADD', alarms, format('%.0f', opens), '~')
+  alarmed = true
+end
+local soonest = (not plain or alarmed) and next_time() or nil
+
+if full and #wanted == 0 then
+  rings = math.max(brought + rings, freed, called_us and 1 or 0) -- a call that it cannot use is for another
+  stay_away(owner, state[3], soonest)
+elseif full then
+  local open = remains and not opens and (tonumber(overall) == 0 or call('HLEN', leases) + taken < tonumber(overall))
+  rings = open and math.max(1, brought + rings - taken) or 0
+  stay_away(owner, state[3], soonest)
+elseif (more or rings > 0) and not state[1] then
+  rings = 0
+  answer[1] = come_again(owner)
+else
+  rings = passed and math.max(brought, freed) or 0
+  answer[1] = sleep(owner, state[3], soonest)
+  if passed and called_us then
+    call_idle(1, called_us) -- those that came later have left it, too
+  end
+end
+freed = 0
 return answer

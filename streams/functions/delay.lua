@@ -7,7 +7,7 @@
 --       ended_failed     zset    for a job that was started too often
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
---       bell             stream  rung: a time was set
+--       idle             zset    consumers that wait for work, to be called
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one
 --       max_starts  how often it may be started in all

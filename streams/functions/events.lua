@@ -117,7 +117,7 @@ local function come_forward(key, score, band)
   if not call('ZSCORE', fronts.urgent, key) then
     call('ZADD', fronts[band or 'normal'], 'NX', score, key)
   end
-  rung = true
+  ring()
 end
 
 -- What waits for a label comes to the front, as many as may go on.
@@ -276,7 +276,7 @@ local function back_in_line(record, key, job, reason)
     call('ZADD', fronts[job.band], acceptance(job.entry), key)
   end
   let_go(key, job, false)
-  rung = true
+  ring()
 end
 
 -- Every "not before": the job rests until its time.
@@ -286,7 +286,7 @@ local function rest(record, key, job, until_ms, event, skip)
   hold_entry(job)
   call('ZADD', due, until_ms, key)
   let_go(key, job, skip)
-  rung = true
+  ring()
 end
 
 -- What a record tells of a job that nobody runs.
@@ -329,7 +329,9 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
     local alarm = rung_alarms[i]
     call('ZREM', alarms, alarm)
     local kind, name = match(alarm, '^(.)(.*)$')
-    if kind == '*' then
+    if kind == '~' then
+      ring()
+    elseif kind == '*' then
       call_parked(name, 100, key_overall, key_rate, key_rate_ms)
     else
       local record = prefix .. 'job:' .. name

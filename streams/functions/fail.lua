@@ -6,7 +6,7 @@
 --       ended_failed     zset    failed jobs by time, for retention
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
---       bell             stream  rung: a time was set
+--       idle             zset    consumers that wait for work, to be called
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one
 --       attempts    how many attempts may raise before the job ends failed; 0: this was the last

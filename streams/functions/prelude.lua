@@ -2,7 +2,7 @@
 -- PLATFORM_KEYS in keys.py, the line that declares the platform's keys (jobs_normal, front_normal, leases ...) as locals.
 --
 -- A script runs a list of operations, platform by platform. What many operations do alike (take leases away, settle
--- stream entries, feed the live events, ring the bell) is gathered and written once per platform by `flush`, so
+-- stream entries, feed the live events, call idle consumers) is gathered and written once per platform by `flush`, so
 -- that a batch costs few calls. Nothing between a gathered write and `flush` can fail: each operation runs
 -- protected, checks everything before its first write, and `flush` runs whatever happened.
 
@@ -18,11 +18,11 @@ local settled          -- band -> entries whose jobs have ended
 local completed        -- jobs that did
 local feed             -- the live events of this call
 local freed            -- how many leases ended in this call and were not used again by it
-local rung             -- whether somebody who waits should look again
+local rings            -- how many idle consumers should look: one for each job that came in line
 
 local function gather()
   held, touched, holders, granted = {}, {}, {}, {}
-  settled, completed, feed, freed, rung = {}, {}, {}, 0, false
+  settled, completed, feed, freed, rings = {}, {}, {}, 0, 0
 end
 
 local function add(lists, name, value)
@@ -82,6 +82,33 @@ local function flush_leases()
   touched = {}
 end
 
+-- Something came in line, or a time was set: another consumer should look.
+local function ring(count)
+  rings = rings + (count or 1)
+end
+
+local MOST_CALLS = 16   -- in one call; a consumer that cannot take all there is calls the next one
+local BELL_MS = 60000   -- how long a bell is kept that its owner does not hear
+
+-- Calls consumers that wait for work, those that have waited longest first. Each is listed as called until it claims:
+-- `wake` calls others instead of one that does not come. `before`: only those that wait since then.
+local function call_idle(count, before)
+  count = math.min(count, MOST_CALLS)
+  local owners = before and call('ZRANGE', idle, '-inf', '(' .. before, 'BYSCORE', 'LIMIT', 0, count)
+    or call('ZRANGE', idle, 0, count - 1)
+  if #owners > 0 then
+    local clock = call('TIME')
+    local now_us = before or clock[1] .. format('%06d', clock[2])
+    call('ZREM', idle, unpack(owners))
+    for _, owner in ipairs(owners) do
+      local bell = prefix .. 'bell:' .. owner
+      call('RPUSH', bell, 1)
+      call('PEXPIRE', bell, BELL_MS)
+      call('ZADD', called, now_us, owner)
+    end
+  end
+end
+
 -- The feed is bounded in entries and in bytes. An entry holds the events of one call up to about FEED_ENTRY bytes; the
 -- larger it is, the fewer entries stay before it, so that the entry at place p has at most FEED_SHARE / p bytes. The
 -- largest feed is then FEED_SHARE * (1 + ln(FEED_LENGTH * FEED_ENTRY / FEED_SHARE)), about 26 MB.
@@ -111,7 +138,8 @@ local function flush()
     call('RPUSH', ended_completed, unpack(completed))
   end
   flush_feed()
-  if rung or freed > 0 then
-    call('XADD', bell, 'MAXLEN', 1, '*', 'rung', 1)
+  local count = math.max(rings, freed)
+  if count > 0 then
+    call_idle(count)
   end
 end

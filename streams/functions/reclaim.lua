@@ -10,7 +10,7 @@
 --       ended_failed     zset    for a job that lost too many attempts
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
---       bell             stream  rung: there is work
+--       idle             zset    consumers that wait for work, to be called
 -- ARGV  key          the job's key
 --       nonce        the lease that was watched
 --       owner        whose it is

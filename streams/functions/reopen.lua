@@ -10,7 +10,7 @@
 --       ended_cancelled  zset    the job leaves it
 --       ended_kept       zset    the job leaves it
 --       events           stream  the live feed
---       bell             stream  rung: there is work
+--       idle             zset    consumers that wait for work, to be called
 -- ARGV  key   the job's key
 --       more  who asked, JSON members with a leading comma, or empty
 -- Returns  ok | missing | waiting | delayed | running | completed
@@ -40,5 +40,5 @@ local dedupe = mark(job.marks, 'dedupe')
 if dedupe then
   call('SET', prefix .. 'dedupe:' .. dedupe, key, 'NX') -- unless another has taken it since
 end
-rung = true
+ring()
 return 'ok'

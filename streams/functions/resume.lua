@@ -1,9 +1,9 @@
 -- resume: start the jobs of a paused platform again.
 -- KEYS  control  hash    whether the platform is paused
---       bell     stream  rung: there is work
+--       idle     zset    consumers that wait for work, to be called
 -- Returns  ok | again
 if call('HDEL', control, 'paused') == 1 then
-  rung = true
+  ring(MOST_CALLS)
   return 'ok'
 end
 return 'again'

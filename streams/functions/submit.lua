@@ -10,7 +10,7 @@
 --       due          zset    where a job that starts later rests
 --       alarms       zset    when it expires
 --       events       stream  the live feed
---       bell         stream  rung for those who wait for work
+--       idle         zset    consumers that wait for work, to be called
 -- ARGV  key          the job's key
 --       band         its priority
 --       kind         what is to be done

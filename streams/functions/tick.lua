@@ -12,7 +12,7 @@
 --       due          zset    where a job that starts later rests
 --       alarms       zset    when it expires
 --       events       stream  the live feed
---       bell         stream  rung for those who wait for work
+--       idle         zset    consumers that wait for work, to be called
 -- ARGV  name         the schedule's name
 --       before       SHA-1 of the definition that the caller acts on
 --       tick_ms      the tick it was seen at

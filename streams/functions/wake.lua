@@ -1,6 +1,7 @@
--- wake: bring what is due in line, end what has expired, also while nobody has room to claim.
+-- wake: bring what is due in line, end what has expired, and call others for a consumer that does not come.
 -- KEYS  due           zset    jobs that start later, or again
 --       alarms        zset    what else happens by itself
+--       called        zset    consumers that were called and have not claimed yet
 --       front_urgent  zset    where what is due goes, by its band
 --       front_high    zset
 --       front_normal  zset
@@ -8,9 +9,28 @@
 --       limits        hash    how many jobs of a limit key run
 --       ended_failed  zset    for what has expired
 --       events        stream  the live feed
---       bell          stream  rung when something came in line
+--       idle          zset    consumers that wait for work, to be called
 -- ARGV  key_overall  how many of one limit key may run at a time, 0: any number
 --       key_rate     how many of one limit key may start within key_rate_ms, 0: any number
 --       key_rate_ms  the length of that window
 -- Returns  how many there were
-return (wake_due(key_overall, key_rate, key_rate_ms))
+local CLAIM_US = 500000 -- a consumer that was called claims within milliseconds, unless it is dead, frozen or cut off
+
+if call('EXISTS', due, alarms, called) == 0 then
+  return 0
+end
+local count = wake_due(key_overall, key_rate, key_rate_ms)
+local list = call('ZRANGE', called, 0, 99, 'WITHSCORES')
+local late = 0
+for i = 1, #list, 2 do
+  if math.abs(now_us - list[i + 1]) >= CLAIM_US then -- also when the clock was set back
+    call('ZREM', called, list[i])
+    late = late + 1
+  end
+end
+if late > 0 then
+  ring(MOST_CALLS) -- others may be gone with it
+elseif rings > 0 then
+  ring() -- one more than needed: the first may be gone, and the next look is a second away
+end
+return count

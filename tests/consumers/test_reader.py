@@ -1,4 +1,4 @@
-"""Room, order and the doorbell."""
+"""Room, order and being called."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ async def test_jobs_of_a_one_at_a_time_platform_start_in_the_order_of_their_subm
     assert order == [f"job-{number}" for number in range(30)]
 
 
-async def test_an_idle_consumer_hears_the_bell(bench: Bench) -> None:
+async def test_an_idle_consumer_hears_that_it_is_called(bench: Bench) -> None:
     handles = Handlers()
 
     @handles("noop")
@@ -67,4 +67,4 @@ async def test_an_idle_consumer_hears_the_bell(bench: Bench) -> None:
         await bench.end_of(await bench.submit("noop"))  # its heart is started by now
         for _ in range(20):
             await bench.end_of(await bench.submit("noop"), seconds=2)
-            await anyio.sleep(0.01)  # long enough to fall asleep on the bell
+            await anyio.sleep(0.01)  # long enough to fall asleep

@@ -14,12 +14,6 @@ def keys_of(claims: list[Claim]) -> list[str]:
     return [held.key for held in claims]
 
 
-async def ask(desk: Desk, owner: str, slots: int) -> tuple[str, list[Claim]]:
-    """A claim with the bell's id that came with it."""
-    (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming(owner, desk.nonces(owner, slots))])
-    return answer[0].decode(), to_claims(answer)
-
-
 async def test_a_claim_opens_an_attempt(desk: Desk) -> None:
     await desk.submit("a", args=b'{"steps":3}')
     (held,) = await desk.claim("ann")
@@ -139,42 +133,28 @@ async def test_every_attempt_has_the_next_number(desk: Desk) -> None:
     assert numbers == [1, 2, 3]
 
 
-async def test_the_bells_id_comes_only_when_a_slot_stayed_free(desk: Desk) -> None:
-    await desk.submit("a", "b")
-    assert (await ask(desk, "ann", 1))[0] == ""
-    heard, claims = await ask(desk, "ann", 2)
-    assert keys_of(claims) == ["b"]
-    assert heard == await desk.bell()
-    await desk.submit("c")
-    assert await desk.bell() != heard
-
-
-async def test_a_bell_never_rung_has_the_first_id(desk: Desk) -> None:
-    assert await ask(desk, "ann", 1) == ("0-0", [])
-
-
 async def test_whoever_fills_the_slot_it_frees_wakes_nobody(shop: Desk) -> None:
     await shop.submit("a", "b")
     (held,) = await shop.claim("ann")
-    rung = await shop.bell()
+    await shop.asleep("zoe")
     batch = [shop.completing(held), shop.claiming("ann", shop.nonces("ann", 1))]
     assert keys_of(to_claims((await shop.transitions.commit(shop.keys, batch))[1])) == ["b"]
-    assert await shop.bell() == rung
+    assert await shop.called() == []
 
 
 async def test_whoever_leaves_the_slot_it_frees_wakes_the_others(shop: Desk) -> None:
     await shop.submit("a", "b")
     (held,) = await shop.claim("ann")
-    rung = await shop.bell()
+    await shop.asleep("zoe")
     await shop.transitions.commit(shop.keys, [shop.completing(held), shop.claiming("ann", [])])
-    assert await shop.bell() != rung
+    assert await shop.called() == ["zoe"]
 
 
 async def test_where_nobody_is_kept_waiting_a_freed_slot_wakes_nobody(desk: Desk) -> None:
     held = await desk.start()
-    rung = await desk.bell()
+    await desk.asleep("zoe")
     await desk.transitions.commit(desk.keys, [desk.completing(held), desk.claiming("ann", [])])
-    assert await desk.bell() == rung
+    assert await desk.called() == []
 
 
 async def test_a_job_is_claimed_after_the_server_forgot_the_script(desk: Desk) -> None:

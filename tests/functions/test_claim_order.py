@@ -140,7 +140,7 @@ async def test_more_at_a_front_than_one_call_looks_at_are_called_by_the_next(sto
         (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 1))])
         if claims := to_claims(answer):
             break
-        waits.append(answer[1])
+        waits.append(answer[0])
     assert ([held.key for held in claims], set(waits)) == (["goes"], {b"0"})
 
 
@@ -292,7 +292,7 @@ async def test_a_blocked_order_key_holds_up_no_other_job_however_many_stand_befo
         (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 1))])
         if claims := to_claims(answer):
             break
-        waits.append(answer[1])
+        waits.append(answer[0])
     assert set(waits) == {b"0"}
     assert len(waits) > 3
     assert [held.key for held in claims] == ["other"]

@@ -67,11 +67,11 @@ async def test_a_silent_owner_that_nobody_reclaimed_may_still_complete(desk: Des
     assert await desk.complete(held) == "ok"
 
 
-async def test_a_freed_slot_rings_the_bell(shop: Desk) -> None:
+async def test_a_freed_slot_calls_an_idle_consumer(shop: Desk) -> None:
     held = await shop.start()
-    rung = await shop.bell()
+    await shop.asleep("zoe")
     await shop.complete(held)
-    assert await shop.bell() != rung
+    assert await shop.called() == ["zoe"]
 
 
 async def test_a_job_is_completed_although_its_group_was_destroyed(desk: Desk) -> None:

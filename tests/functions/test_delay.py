@@ -86,11 +86,11 @@ async def test_a_stranger_delays_nothing(desk: Desk) -> None:
         assert await desk.delay(old, 1) == "lost"
 
 
-async def test_the_bell_rings_because_a_time_was_set(desk: Desk) -> None:
+async def test_an_idle_consumer_is_called_because_a_time_was_set(desk: Desk) -> None:
     held = await desk.start()
-    rung = await desk.bell()
+    await desk.asleep("zoe")
     await desk.delay(held, HOUR)
-    assert await desk.bell() != rung
+    assert await desk.called() == ["zoe"]
 
 
 async def test_a_job_is_delayed_after_the_server_forgot_the_script(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from streams.errors import JobNotFound
 from streams.options import Dedupe
 from tests.support.builders import Desk, forget_scripts, untouched
 
-SHARED = ("bell", "events", "control", "jobs_normal", "beats")  # of the platform, whoever its jobs are
+SHARED = ("idle", "called", "events", "control", "jobs_normal", "beats")  # of the platform, whoever its jobs are
 
 
 async def keys_left(desk: Desk) -> set[str]:

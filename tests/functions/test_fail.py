@@ -128,11 +128,11 @@ async def test_a_completed_job_does_not_fail_afterwards(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("attempts", [0, 3])
-async def test_a_freed_slot_rings_the_bell(shop: Desk, attempts: int) -> None:
+async def test_a_freed_slot_calls_an_idle_consumer(shop: Desk, attempts: int) -> None:
     held = await shop.start()
-    rung = await shop.bell()
+    await shop.asleep("zoe")
     await shop.fail(held, attempts=attempts, seconds=HOUR)
-    assert await shop.bell() != rung
+    assert await shop.called() == ["zoe"]
 
 
 async def test_a_job_rests_although_its_group_was_destroyed(desk: Desk) -> None:

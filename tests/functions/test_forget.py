@@ -49,7 +49,7 @@ async def kept(desk: Desk, *keys: str) -> list[str]:
 
 async def keys_of_jobs(desk: Desk) -> list[str]:
     """Every key but those that a platform has whoever its jobs are."""
-    shared = {desk.keys[name] for name in ("bell", "events", "control", "jobs_normal", "beats")}
+    shared = {desk.keys[name] for name in ("idle", "called", "events", "control", "jobs_normal", "beats")}
     return sorted({key.decode() for key in await desk.store.command("KEYS", "*")} - shared)
 
 

@@ -133,11 +133,11 @@ async def test_a_lease_without_its_attempt_is_cleared_away(shop: Desk) -> None:
     assert [claim.key for claim in await shop.claim("bob")] == ["b"]
 
 
-async def test_a_reclaimed_job_rings_the_bell(shop: Desk) -> None:
+async def test_a_reclaimed_job_calls_an_idle_consumer(shop: Desk) -> None:
     held = await shop.start("a", "ann")
-    rung = await shop.bell()
+    await shop.asleep("zoe")
     await shop.reclaim(held)
-    assert await shop.bell() != rung
+    assert await shop.called() == ["zoe"]
 
 
 async def test_a_job_is_reclaimed_after_the_server_forgot_the_script(desk: Desk) -> None:

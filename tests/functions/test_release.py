@@ -91,11 +91,11 @@ async def test_a_neighbours_entry_is_left_alone_when_ones_own_is_gone(desk: Desk
     assert await desk.complete(second) == "ok"
 
 
-async def test_a_release_rings_the_bell(desk: Desk) -> None:
+async def test_a_release_calls_an_idle_consumer(desk: Desk) -> None:
     held = await desk.start()
-    rung = await desk.bell()
+    await desk.asleep("zoe")
     await desk.release(held)
-    assert await desk.bell() != rung
+    assert await desk.called() == ["zoe"]
 
 
 async def test_a_job_is_released_after_the_server_forgot_the_script(desk: Desk) -> None:

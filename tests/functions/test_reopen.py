@@ -144,10 +144,10 @@ async def test_it_goes_back_to_the_line_it_was_in(desk: Desk, band: str) -> None
     await desk.submit("a", band=band)
     (held,) = await desk.claim()
     await desk.fail(held)
-    rung = await desk.bell()
+    await desk.asleep("zoe")
     await reopen(desk)
     assert len(await desk.line(band)) == 1
-    assert await desk.bell() != rung
+    assert await desk.called() == ["zoe"]
 
 
 async def test_a_job_is_reopened_after_the_server_forgot_the_script(desk: Desk) -> None:

@@ -3,13 +3,12 @@
 from tests.support.builders import Desk, forget_scripts, untouched
 
 
-async def test_what_waited_starts_in_its_order_and_the_bell_is_rung(desk: Desk) -> None:
+async def test_what_waited_starts_in_its_order_and_an_idle_consumer_is_called(desk: Desk) -> None:
     await desk.submit("a", "b")
     await desk.transitions.pause(desk.keys, "ann")
     assert await desk.claim() == []
-    rung = await desk.bell()
     assert await desk.transitions.resume(desk.keys) == "ok"
-    assert await desk.bell() != rung
+    assert await desk.called() == ["ann"]
     assert [held.key for held in await desk.claim(slots=2)] == ["a", "b"]
 
 

@@ -86,13 +86,14 @@ async def test_a_record_stays_small_through_a_whole_life(desk: Desk) -> None:
     assert await desk.store.command("OBJECT", "ENCODING", desk.keys.record(key)) == b"listpack"
 
 
-async def test_only_an_accepted_job_rings_the_bell(desk: Desk) -> None:
+async def test_only_an_accepted_job_calls_an_idle_consumer(desk: Desk) -> None:
+    await desk.asleep("yan")
     await desk.submit("a")
-    rung = await desk.bell()
-    assert rung != "0-0"
+    assert await desk.called() == ["yan"]
+    await desk.asleep("zoe")
     await desk.submit("a")
     await desk.submit("a", args=b"[]")
-    assert await desk.bell() == rung
+    assert await desk.called() == ["yan"]
 
 
 async def test_a_job_is_accepted_after_the_server_forgot_the_script(desk: Desk) -> None:

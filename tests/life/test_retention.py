@@ -32,7 +32,7 @@ async def let_time_pass(deployment: Deployment, seconds: int) -> None:
 
 async def job_keys(deployment: Deployment) -> int:
     """How many keys there are beside those that a platform has once somebody serves it."""
-    served = ("bell", "events", "control", "beats", "consumers", "jobs_normal", "ended_completed")
+    served = ("idle", "called", "events", "control", "beats", "consumers", "jobs_normal", "ended_completed")
     shared = {KEYS[name].encode() for name in served}
     cursor, found = b"0", set[bytes]()
     while True:

@@ -30,6 +30,15 @@ async def check_leases(side: Side) -> None:
         assert sorted(listed) == sorted(nonce.encode() for nonce, (_, holder) in leases.items() if holder == owner)
 
 
+async def check_calls(side: Side) -> None:
+    """No job that may start waits beside an idle consumer: one was called, and can hear it (I17)."""
+    desk, model = side
+    called = await desk.called()
+    if model.may_start() and await desk.idle():
+        assert called
+    assert all([await desk.rings(owner) for owner in called])
+
+
 async def check_lines(side: Side) -> None:
     """Every job that has not ended stands in its line (I4), and pends if it was handed out."""
     desk, model = side

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streams.messages import Claim
 from streams.reading import to_claims
 from streams.states import State
-from tests.model.agreement import USED_BANDS, Side, check_jobs, check_leases, check_lines
+from tests.model.agreement import USED_BANDS, Side, check_calls, check_jobs, check_leases, check_lines
 from tests.model.model import ModelJob, ModelPlatform, Opened
 from tests.model.play import Answer, Play
 from tests.support.builders import Desk, differences, dump, forget_scripts
@@ -41,7 +41,7 @@ WEIGHTS = {
     "fail": 3,
     "delay": 2,
     "release": 2,
-    "wake": 1,
+    "wake": 2,
     "beat": 3,
     "beat_without_memory": 1,
     "reclaim": 4,
@@ -271,8 +271,10 @@ class Machine(RuleBasedStateMachine):
 
     def wake(self, chance: Chance) -> None:
         desk, model = chance.side
-        woken = model.wake()
-        self.ask(desk.transitions.wake([(desk.keys, desk.policy)]), woken, "ok" if woken else REFUSED)
+        woken, called = model.wake(), self.wait(desk.called())
+        for owner in called[: chance.number % 4]:  # some were called a while ago and do not come
+            self.wait(self.play.command("ZINCRBY", desk.keys["called"], -1e6, owner))
+        self.ask(desk.transitions.wake([(desk.keys, desk.policy)]), woken, "ok" if woken or called else REFUSED)
 
     def look(self, chance: Chance) -> None:
         desk, _ = chance.side
@@ -336,6 +338,7 @@ class Machine(RuleBasedStateMachine):
     async def _check(self) -> None:
         for side in self.sides:
             await check_leases(side)
+            await check_calls(side)
             await check_lines(side)
             await check_jobs(side, self.play.show, self.ends)
 

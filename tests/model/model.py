@@ -87,6 +87,14 @@ class ModelPlatform:
     def pends(self, job: ModelJob) -> bool:
         return job.held or job.place <= self.read_to[job.band]
 
+    def may_start(self) -> bool:
+        """Whether any consumer with a free slot could start a job now."""
+        waiting = [job for job in self.jobs.values() if job.state is State.WAITING]
+        return any(not self.last_chance(job) for job in waiting) and not 0 < self.overall <= len(self.running())
+
+    def last_chance(self, job: ModelJob) -> bool:
+        return 0 < job.crashes == self.max_crashes - 1
+
     def counter(self, owner: str) -> str:
         return str(self.beats.get(owner, ""))
 
@@ -132,7 +140,7 @@ class ModelPlatform:
         apart = any(job.apart and job.owner == owner for job in self.running().values())
         for band in BANDS:
             for job in self.line(band):
-                last_chance = 0 < job.crashes == self.max_crashes - 1
+                last_chance = self.last_chance(job)
                 if job.goes_first and len(taken) < room and not (last_chance and apart):
                     job.goes_first = False
                     if self.pends(job):  # else it is still to come in its line

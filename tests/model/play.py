@@ -1,8 +1,11 @@
 """The store of a play: scripts and fold may be exchanged for broken ones, and plain code may wait for its answers."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from gateway.fold import Head, visible
 from streams.connection import Store
@@ -15,10 +18,18 @@ Show = Callable[[str, Iterable[bytes]], list[tuple[Head, bytes]]]
 class Play(Store):
     """One server, on which one play after the other is given."""
 
-    def __init__(self, url: str, changed: dict[str, Function] | None = None, show: Show = visible) -> None:
+    def __init__(
+        self,
+        url: str,
+        changed: dict[str, Function] | None = None,
+        show: Show = visible,
+        shared: tuple[str, str] | None = None,
+    ) -> None:
+        """`shared`: a piece of the lines that all transitions share, and what stands there instead."""
         super().__init__(url)
         self.show = show
-        self._sources = {**functions(), **changed} if changed else None
+        self._shared = shared
+        self._sources = {**functions(), **(changed or {})} if changed or shared else None
         self._broken: dict[tuple[str, ...], Script] = {}
         self._loop = asyncio.new_event_loop()  # not a Runner: that minds signals, at twice the price of a call
 
@@ -28,9 +39,17 @@ class Play(Store):
         if self._sources:
             names = tuple(script.functions)
             if names not in self._broken:
-                self._broken[names] = build(names, sources=self._sources)
+                self._broken[names] = self._exchange(build(names, sources=self._sources))
             script = self._broken[names]
         return await super().run(script, keys, args, whole=whole)
+
+    def _exchange(self, script: Script) -> Script:
+        if not self._shared:
+            return script
+        right, wrong = self._shared
+        assert script.text.count(right) == 1, f"no shared line contains {right!r} once: this mutant is out of date"
+        text = script.text.replace(right, wrong)
+        return replace(script, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
     def wait(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         return self._loop.run_until_complete(call)

@@ -47,12 +47,16 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
     "a claim that ignores how many may run": ("claim", "tonumber(overall) > 0 then\n  room", "false then\n  room"),
     "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
-    "a completion that rings before it looks": ("complete", "local job", "rung = true\nlocal job"),
+    "a completion that rings before it looks": ("complete", "local job", "call_idle(1)\nlocal job"),
     "a completion that does not obey a cancel": ("complete", "obeyed(record, key, job)", "false"),
     "a failure that is not counted": ("fail", "call('HSET', record, 'failures', failures)", ""),
     "a reopening of a running job": ("reopen", "state ~= 'failed' and", "state ~= 'running' and state ~= 'failed' and"),
     "a delay that forgets the time": ("delay", "format('%.0f', until_ms), body", "1, body"),
-    "a wake that wakes nobody": ("wake", "(wake_due(key_overall, key_rate, key_rate_ms))", "0"),
+    "a wake that wakes nobody": (
+        "wake",
+        "local count = wake_due(key_overall, key_rate, key_rate_ms)",
+        "local count = 0",
+    ),
 }
 
 
@@ -85,6 +89,18 @@ def hunt(play: Play) -> None:
 def test_the_model_catches(mutant: str, valkey_url: str) -> None:
     name, right, wrong = MUTANTS[mutant]
     hunt(Play(valkey_url, {name: broken(name, right, wrong)}))
+
+
+SHARED_MUTANTS: dict[str, tuple[str, str]] = {
+    "a call that takes a consumer off the list and forgets to ring": ("call('RPUSH', bell, 1)", ""),
+    "a call that is not noted": ("call('ZADD', called, now_us, owner)", ""),
+    "work that calls nobody": ("call_idle(count)\n", "\n"),
+}
+
+
+@pytest.mark.parametrize("mutant", SHARED_MUTANTS)
+def test_the_model_catches_in_shared_lines(mutant: str, valkey_url: str) -> None:
+    hunt(Play(valkey_url, shared=SHARED_MUTANTS[mutant]))
 
 
 def test_the_model_catches_a_fold_that_shows_duplicates(valkey_url: str) -> None:

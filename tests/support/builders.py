@@ -229,10 +229,23 @@ class Desk:
         fronts = [await self.store.command("ZRANGE", self.keys.front(band), 0, -1) for band in BANDS]
         return [key.decode() for front in fronts for key in front]
 
-    async def bell(self) -> str:
-        """The id of the last ring."""
-        rings = await self.store.command("XREVRANGE", self.keys["bell"], "+", "-", "COUNT", 1)
-        return rings[0][0].decode() if rings else "0-0"
+    async def asleep(self, *owners: str) -> None:
+        """As if these had claimed before and found nothing, the first of them first."""
+        for number, owner in enumerate(owners, 1):
+            await self.store.command("ZADD", self.keys["idle"], number, owner)
+
+    async def idle(self) -> list[str]:
+        """The consumers that wait for work, the one that is called next first."""
+        return [owner.decode() for owner in await self.store.command("ZRANGE", self.keys["idle"], 0, -1)]
+
+    async def called(self) -> list[str]:
+        """The consumers that were called and have not claimed since."""
+        return sorted(owner.decode() for owner in await self.store.command("ZRANGE", self.keys["called"], 0, -1))
+
+    async def rings(self, owner: str) -> int:
+        """How often a consumer was called and has not heard it."""
+        rings: int = await self.store.command("LLEN", self.keys.bell(owner))
+        return rings
 
     async def leftovers(self) -> list[str]:
         """Every key that tells of an order, a limit, a rate, a time to come or a de-duplication."""

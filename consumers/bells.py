@@ -1,0 +1,56 @@
+"""Hears when the store calls this consumer: each of its platforms has a bell, and a few links listen to all of them.
+
+The store calls one idle consumer for each job that comes in line, by its own bell: a list that is emptied by hearing
+it. Listening owns nothing. After a link was lost, every bell on it counts as rung.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import anyio
+
+from streams.commit import FIRST_PAUSE, LONGEST_PAUSE
+from streams.connection import Store
+from streams.errors import StoreError
+
+LINKS = 16  # a process may serve thousands of platforms, and has a bounded number of open files
+LISTEN_SECONDS = 5  # in one wait: a dead link goes unnoticed for a little longer than that
+
+Ring = Callable[[], None]
+
+
+class Bells:
+    """The bells of one consumer."""
+
+    def __init__(self, store: Store, bells: Mapping[str, Ring]) -> None:
+        """`bells`: the key of each bell, and what is to be done when it rings."""
+        self._store = store
+        self._bells = bells
+
+    async def run(self) -> None:
+        names = list(self._bells)
+        async with anyio.create_task_group() as tasks:
+            for first in range(min(LINKS, len(names))):
+                tasks.start_soon(self._listen, names[first::LINKS])
+
+    async def _listen(self, names: list[str]) -> None:
+        pause = 0.0
+        async with self._store.blocking(LISTEN_SECONDS) as ears:
+            while True:
+                try:
+                    if pause:
+                        await ears.command("PING")
+                        for name in names:
+                            self._bells[name]()
+                        pause = 0.0
+                    heard = await ears.command("BLPOP", *names, LISTEN_SECONDS)
+                except StoreError:
+                    pause = min(max(FIRST_PAUSE, pause * 2), LONGEST_PAUSE)
+                    await asyncio.sleep(pause)
+                    continue
+                if heard:
+                    name = heard[0].decode()
+                    self._bells[name]()
+                    if len(names) > 1:  # the first one that has rung is heard: the others are not to wait for ever
+                        names.remove(name)
+                        names.append(name)

@@ -1,0 +1,70 @@
+-- Which consumers look for work: what a claim tells of its owner, and when others are called instead. After events.lua.
+
+-- A consumer that claims is neither idle nor called any more; answers when it was called, if it was.
+local function come(owner)
+  if call('EXISTS', idle, called) > 0 then
+    local called_us = call('ZSCORE', called, owner)
+    call('ZREM', called, owner)
+    call('ZREM', idle, owner)
+    return called_us
+  end
+end
+
+-- How many jobs wait in line: those that have not ended, do not run and do not rest. `taken`: leases not yet written.
+local function waiting(taken)
+  local count = -call('HLEN', leases) - taken - call('ZCARD', due)
+  for band, line in pairs(jobs) do
+    count = count + call('XLEN', line) - (settled[band] and #settled[band] or 0)
+  end
+  return count
+end
+
+-- When something changes by itself. Every such time stands in `due` or `alarms`, where each heart looks once a second.
+local function next_time()
+  local soonest
+  for _, times in ipairs({ due, alarms }) do
+    local at = tonumber(call('ZRANGE', times, 0, 0, 'WITHSCORES')[2])
+    if at and (not soonest or at < soonest) then
+      soonest = at
+    end
+  end
+  return soonest
+end
+
+-- Beside the hearts one idle consumer keeps the time, so that what is due starts at once. Answers which one did, and
+-- whether another than `owner` does.
+local function timekeeper(kept, owner, soonest)
+  local at, keeper = match(kept or '', '^(%d+) (.+)$')
+  local other = keeper and keeper ~= owner and tonumber(at) >= tonumber(now_ms) and (not soonest or tonumber(at) <= soonest)
+  return keeper, other
+end
+
+-- The consumer waits for work until it is called; answers in how many milliseconds it should look by itself.
+local function sleep(owner, kept, soonest)
+  call('ZADD', idle, now_us, owner)
+  local keeper, other = timekeeper(kept, owner, soonest)
+  if soonest and not other then
+    call('HSET', control, 'timekeeper', format('%.0f', soonest) .. ' ' .. owner)
+    return format('%d', math.max(0, soonest - now_ms))
+  elseif keeper and not soonest then
+    call('HDEL', control, 'timekeeper')
+  end
+  return ''
+end
+
+-- The consumer is to look again at once; if it does not, `wake` calls others.
+local function come_again(owner)
+  call('ZADD', called, now_us, owner)
+  return '0'
+end
+
+-- The consumer does not look any more: if it kept the time, or no consumer does, another is called to keep it.
+local function stay_away(owner, kept, soonest)
+  local keeper, other = timekeeper(kept, owner, soonest)
+  if keeper == owner then
+    call('HDEL', control, 'timekeeper')
+  end
+  if soonest and not other then
+    ring()
+  end
+end

@@ -1,0 +1,31 @@
+"""A job that may start does not wait beside an idle worker, whichever worker knew of it and is gone."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.life.test_order import PLATFORM, rules
+from tests.support.deployment import Deployment
+from tests.support.processes import ConsumerProcess, Pace
+
+BRISK = Pace(deadline=6.0, beat=1.0, reap=0.5)
+RATE_SECONDS = 4.0
+
+
+@pytest.mark.parametrize("how", [ConsumerProcess.kill_group, ConsumerProcess.interrupt], ids=["killed", "drained"])
+async def test_a_job_starts_when_the_rate_opens_although_the_worker_that_knew_when_is_gone(
+    deployment: Deployment, tmp_path: Path, how: Callable[[ConsumerProcess], None]
+) -> None:
+    config = rules(tmp_path, overall=1, rate=1, rate_seconds=RATE_SECONDS)
+    workers = await deployment.consumers(2, PLATFORM, pace=BRISK, TAILRACE_CONFIG=config)
+    first = await deployment.submit(PLATFORM, steps=1, seconds=0.5)
+    started = await deployment.started(first)
+    second = await deployment.submit(PLATFORM, steps=1, seconds=0)
+    await deployment.ended(first)
+    await asyncio.sleep(0.3)  # its claim for the next job has found the rate closed
+    gone = next(worker for worker in workers if worker.owner == started.workerId)
+    how(gone)
+    begun = await deployment.started(second, seconds=RATE_SECONDS + 4.0)
+    assert begun.workerId not in (None, gone.owner)
