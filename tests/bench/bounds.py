@@ -1,0 +1,178 @@
+"""The slowest single call of a store that holds a lot, for each thing that people and processes do with it.
+
+`bounds.py [--server PATH] [--waiting N] [--delayed N]`: fills a platform with waiting, delayed and running jobs of many
+consumers, does one thing after the other to it, and prints the longest command that the server's SLOWLOG saw meanwhile.
+The bound is 5 ms.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from ops.store import OwnStore
+from producers import Submission
+from streams.connection import Store
+from streams.keys import PlatformKeys
+from streams.options import Options
+from tests.functions.test_bounds import FILL, OWNERS, RUNNING
+from tests.support.deployment import Deployment
+from tests.support.processes import Pace
+
+PLATFORM = "crowded"
+CONFIG = (
+    f"[platforms.{PLATFORM}]\nper_process = 128\nkeep_completed_seconds = 2\nkeep_failed_seconds = 2\nattempts = 1\n"
+)
+SEEN_MICROSECONDS = 500
+MOST_ENTRIES = 1000
+BATCH = 5000
+PACE = Pace(deadline=4.0, beat=0.5, reap=0.5)
+
+MAKE_DUE = """
+local keys = redis.call('ZRANGE', ARGV[1], 0, 4999)
+for _, key in ipairs(keys) do
+  redis.call('ZADD', ARGV[1], 'XX', 1, key)
+end"""
+
+READS = (
+    "/api/platforms",
+    f"/api/platforms/{PLATFORM}",
+    f"/api/platforms/{PLATFORM}/jobs?state=waiting",
+    f"/api/platforms/{PLATFORM}/jobs?state=active",
+    f"/api/platforms/{PLATFORM}/jobs?state=delayed",
+    f"/api/platforms/{PLATFORM}/jobs?state=failed",
+    f"/api/platforms/{PLATFORM}/dead",
+    f"/api/jobs/{PLATFORM}.w-700",
+    f"/api/jobs/{PLATFORM}.d-700",
+    f"/api/jobs/{PLATFORM}.job-700",
+    f"/research/history/{PLATFORM}.job-700",
+    "/api/v2/jobs/running",
+    "/api/v2/workers/status",
+    "/api/trends",
+    "/api/store",
+    "/metrics",
+    "/readyz",
+)
+
+
+class Watch:
+    """Notes the slowest command of each thing that is done."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.found: list[tuple[str, float, int, str]] = []
+
+    @asynccontextmanager
+    async def over(self, name: str) -> AsyncIterator[None]:
+        await self._store.command("SLOWLOG", "RESET")
+        yield
+        entries = await self._store.command("SLOWLOG", "GET", MOST_ENTRIES)
+        mine = [entry for entry in entries if entry[3][0] not in (b"SLOWLOG", b"CONFIG")]
+        longest = max(mine, key=lambda entry: entry[2], default=None)
+        micros = longest[2] if longest else 0
+        command = longest[3][0].decode() if longest else ""
+        over = sum(entry[2] > 5000 for entry in mine)
+        self.found.append((name, micros / 1000, over, command))
+        say(f"{name:42} {micros / 1000:8.2f} ms {over:5} over 5 ms   {command}")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+async def fill(deployment: Deployment, name: str, count: int, **options: Any) -> None:
+    said = Options(**options)
+    for start in range(0, count, BATCH):
+        numbers = range(start, min(start + BATCH, count))
+        await deployment.producer.submit_many(
+            [Submission(PLATFORM, "drill", {"steps": 1, "seconds": 0}, id=f"{name}-{n}", options=said) for n in numbers]
+        )
+
+
+async def measure(deployment: Deployment, waiting: int, delayed: int) -> Watch:
+    store, keys = deployment.store, PlatformKeys(PLATFORM)
+    watch = Watch(store)
+    await store.commands(
+        [
+            ("CONFIG", "SET", "slowlog-log-slower-than", SEEN_MICROSECONDS),
+            ("CONFIG", "SET", "slowlog-max-len", MOST_ENTRIES),
+        ]
+    )
+    await store.command("EVAL", FILL, 0, keys.prefix, RUNNING, OWNERS)
+    async with watch.over(f"submit {waiting:,} jobs in bulk"):
+        await fill(deployment, "w", waiting)
+    async with watch.over(f"submit {delayed:,} delayed jobs in bulk"):
+        await fill(deployment, "d", delayed, delay_seconds=3600.0)
+    async with watch.over("submit 100 jobs one by one"):
+        for number in range(100):
+            await deployment.producer.submit(Submission(PLATFORM, "drill", {"steps": 1}, id=f"one-{number}"))
+    gateway = await deployment.gateway()
+
+    async def get(path: str) -> None:
+        reply = await deployment.http.get(gateway.url + path, timeout=60.0)
+        assert reply.status_code == 200, f"{path}: {reply.status_code} {reply.text[:200]}"
+
+    for path in READS:
+        async with watch.over(f"GET {path}"):
+            await get(path)
+
+    async def post(path: str, body: Any = None) -> None:
+        reply = await deployment.http.post(gateway.url + path, json=body, timeout=60.0)
+        assert reply.status_code < 300, f"{path}: {reply.status_code} {reply.text[:200]}"
+
+    acts: dict[str, Callable[[], Awaitable[None]]] = {
+        "cancel a waiting job": lambda: post(f"/api/jobs/{PLATFORM}.w-500/cancel"),
+        "cancel a running job": lambda: post(f"/api/jobs/{PLATFORM}.job-500/cancel"),
+        "retry a cancelled job": lambda: post(f"/api/jobs/{PLATFORM}.w-500/retry"),
+        "pause": lambda: post(f"/api/platforms/{PLATFORM}/pause"),
+        "resume": lambda: post(f"/api/platforms/{PLATFORM}/resume"),
+        "bulk of 10,000 over HTTP": lambda: post(
+            "/api/jobs/bulk",
+            {"jobs": [{"platform": PLATFORM, "kind": "drill", "args": {"steps": 1}} for _ in range(10_000)]},
+        ),
+    }
+    for name, act in acts.items():
+        async with watch.over(name):
+            await act()
+    async with watch.over("one consumer for 20 s: takes over, runs, forgets"):
+        consumer = await deployment.consumer(PLATFORM, pace=PACE)
+        await asyncio.sleep(20)
+    for _ in range(delayed // 5000):
+        await store.command("EVAL", MAKE_DUE, 0, keys["due"])
+    async with watch.over(f"the same while {delayed:,} jobs become due"):
+        await asyncio.sleep(20)
+    async with watch.over("drain"):
+        consumer.interrupt()
+        await consumer.ended(60.0)
+    return watch
+
+
+async def main(server: Path | None, waiting: int, delayed: int) -> None:
+    extra = ("--appendonly", "no")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        with OwnStore(place / "store", server=server, extra_args=extra) as own:
+            async with Deployment(own.url, place, CONFIG) as deployment:
+                watch = await measure(deployment, waiting, delayed)
+    worst = max(watch.found, key=lambda row: row[1])
+    say(f"slowest: {worst[1]:.2f} ms, {worst[0]}; calls over 5 ms: {sum(row[2] for row in watch.found)}")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LOG_LEVEL", "warning")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", type=Path)
+    parser.add_argument("--waiting", type=int, default=1_000_000)
+    parser.add_argument("--delayed", type=int, default=100_000)
+    options = parser.parse_args()
+    uvloop.run(main(options.server, options.waiting, options.delayed))
