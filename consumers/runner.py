@@ -29,6 +29,7 @@ from streams.commit import Committer
 from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
+from streams.logs import about
 from streams.messages import Claim, Failure, Job, encode
 from streams.policies import Policy
 from streams.states import Status
@@ -152,6 +153,8 @@ class Runner:
 
     async def _live(self, running: Running) -> None:
         """Whatever a handler does, its attempt ends in an outcome: one that never settled would run for ever."""
+        job_id, number = self._keys.id(running.claim.key), running.claim.number
+        about(job=job_id, attempt=number, platform=self._keys.platform, owner=self._owner)
         try:
             outcome = await self._outcome(running)
         except asyncio.CancelledError as error:
@@ -225,7 +228,8 @@ class Runner:
             outcome = Failed(Failure("WrongResult", message), final=True)
         assert isinstance(outcome, Failed)
         why = f"{outcome.error.type}: {outcome.error.message}"
-        log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why)
+        trace = {"exception": outcome.error.traceback} if outcome.error.traceback else {}
+        log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why, **trace)
         handler = self._handlers.get(claim.kind)
         age_seconds = claim.age_seconds + time.monotonic() - running.begun
         again = again_after(outcome, claim.failures + 1, age_seconds, rules, handler.backoff if handler else None)

@@ -35,7 +35,7 @@ from consumers.registry import Handler, Handlers
 from consumers.synchronous import SyncAttempt
 from streams import lifeline
 from streams.errors import BadConfiguration, Cancelled, Lost
-from streams.logs import configure_logs
+from streams.logs import about, configure_logs
 from streams.messages import Failure, Job, Step, encode
 
 
@@ -79,6 +79,7 @@ class WorkerProcess:
             raise Cancelled(job_of(running).id, running.claim.number)
 
     def _outcome(self, begin: Begin) -> Returned | Raised:
+        about(job=job_of(begin).id, attempt=begin.claim.number, platform=begin.platform, owner=begin.worker)
         try:
             self._running = begin
             result = self._call(begin)

@@ -3,12 +3,19 @@
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import structlog
+from structlog.typing import Processor
 
 from streams.settings import Environment
+
+TALKATIVE = (  # libraries of ours, and those that handlers often use
+    *("anyio", "asyncio", "redis", "sse_starlette", "uvicorn"),
+    *("aiohttp", "botocore", "boto3", "h2", "hpack", "httpcore", "httpx", "httpx2", "openai", "s3transfer", "urllib3"),
+)
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -44,35 +51,69 @@ def mask_values(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Mu
     return {name: masked(value) for name, value in event.items()}
 
 
-class Masking(logging.Formatter):
-    """For what libraries say."""
+_facts: ContextVar[dict[str, Any] | None] = ContextVar("facts of a log line", default=None)
+
+
+def about(**facts: Any) -> None:
+    """Add these facts to every line that is logged from here on, in this task, its own tasks and its threads."""
+    _facts.set(facts)
+
+
+def add_facts(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {**facts, **event} if (facts := _facts.get()) else event
+
+
+class Lines(logging.Formatter):
+    """Writes records of the standard library as lines like our own."""
+
+    def __init__(self, processors: Sequence[Processor]) -> None:
+        super().__init__()
+        self._processors = processors
 
     def format(self, record: logging.LogRecord) -> str:
-        return mask(super().format(record))
+        extra = {name: value for name, value in vars(record).items() if name not in _USUAL}
+        event: Any = {**extra, "event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
+        if record.exc_info:
+            event["exc_info"] = record.exc_info
+        for processor in self._processors:
+            event = processor(None, "", event)
+        return str(event)
+
+
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # of every record
 
 
 def configure_logs(environment: Environment | None = None) -> None:
-    """Set up logging for this process, on stderr, from LOG_LEVEL, LOG_FORMAT and SERVICE_NAME."""
+    """Set up logging for this process, on stderr, from LOG_LEVEL, LOG_FORMAT and SERVICE_NAME.
+
+    What the standard library's `logging` is given is written too. Libraries that tell of every request and every
+    connection say so only from WARNING on, whatever the level; `logging.getLogger(name).setLevel` changes that.
+    """
     env = environment or Environment()
     level = logging.getLevelNamesMapping()[env.choice("LOG_LEVEL", "info", LEVELS).upper()]
     shape = env.choice("LOG_FORMAT", "auto", ("auto", "json", "text"))
     service = env.text("SERVICE_NAME")
     machine = shape == "json" or (shape == "auto" and not sys.stderr.isatty() and env.text("KUBERNETES_SERVICE_HOST"))
     steps: list[Any] = [
+        add_facts,
         structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
     if service:
         steps.insert(0, lambda _logger, _name, event: {"service": service, **event})
-    last = structlog.processors.JSONRenderer() if machine else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    people = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    steps += [mask_values, structlog.processors.JSONRenderer() if machine else people]
     structlog.configure(
-        processors=[*steps, mask_values, last],
+        processors=[structlog.processors.add_log_level, *steps],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Masking("%(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
+    handler.setFormatter(Lines(steps))
+    logging.basicConfig(level=level, handlers=[handler])
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
