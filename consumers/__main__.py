@@ -11,7 +11,7 @@ import structlog
 
 from consumers.consumer import Consumer
 from consumers.handlers import BUILT_IN
-from consumers.handlers.model import model_url
+from consumers.handlers.model import Model
 from consumers.registry import load_handlers
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
@@ -40,7 +40,7 @@ def serve(platforms: list[str], handlers: str | None) -> int:
     configure_logs()
     streams = StreamsSettings.read()
     settings = ConsumerSettings.read(streams.platforms, serve=platforms, handlers=handlers)
-    model_url()  # handlers ask for it in each job; a wrong one is told now
+    Model.read()  # handlers read it in each job; what is wrong with it is told now
     if streams.url is None:
         raise NoStore(NO_ADDRESS)
     with naming(streams.file):

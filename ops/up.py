@@ -15,7 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from consumers.handlers.material import OF_UP
-from consumers.handlers.model import model_url
+from consumers.handlers.model import Model
 from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from gateway.settings import GatewaySettings
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     settings = GatewaySettings.read(port=options.port)
     lanes = chosen_lanes(settings.streams.platforms, options.platforms)
     grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
-    model_url()
+    Model.read()
     refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
     port = free_port(settings.host, settings.port)
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):

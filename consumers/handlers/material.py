@@ -102,20 +102,18 @@ def file_in(folder: Path, name: str) -> Path | None:
 
 
 def fetch(address: str) -> str:
-    from urllib.request import HTTPRedirectHandler, build_opener
+    from urllib.request import Request
+
+    from consumers.handlers.outside import Moved, request
 
     hosts = {host.strip() for host in os.environ.get("TAILRACE_MATERIAL_HOSTS", "").split(",") if host.strip()}
     if urlsplit(address).hostname not in hosts:
         raise GiveUp("this host is not one that materials may come from; see TAILRACE_MATERIAL_HOSTS")
-
-    class Stay(HTTPRedirectHandler):
-        """A redirect could lead anywhere."""
-
-        def redirect_request(self, *_: Any) -> None:
-            raise GiveUp("the document has moved; materials are not fetched from where an address points on to")
-
-    with build_opener(Stay).open(address, timeout=60) as reply:
-        return bounded(reply.read(LARGEST + 1))
+    try:
+        with request(Request(address)) as reply:
+            return bounded(reply.read(LARGEST + 1))
+    except Moved:
+        raise GiveUp("the document has moved; materials are not fetched from where an address points on to") from None
 
 
 def bounded(raw: bytes) -> str:

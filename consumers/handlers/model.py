@@ -1,25 +1,79 @@
 """Asks a language model, for the kinds that do so when LLM_SERVER_URL is set."""
 
 import base64
+import re
+from typing import Self
+from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
+from msgspec import Struct
 
+from consumers.outcomes import GiveUp
 from streams.errors import BadConfiguration
 from streams.settings import Environment
 
+ANSWER_BYTES = 1_000_000
 NOT_A_URL = (
     "LLM_SERVER_URL is no address of a server; write http://[user:password@]host[:port][/path], or https://, "
     "with / ? # @ : in a password as %2F and so on"
 )
 
 
-def model_url() -> str | None:
-    """LLM_SERVER_URL, checked; it may hold a password, so it may come from a file as well, and no error repeats it."""
-    url = Environment().secret("LLM_SERVER_URL")
-    if url is not None and not is_address(url):
-        raise BadConfiguration(NOT_A_URL)
-    return url
+class Model(Struct, frozen=True):
+    """Where the model is, and what its server wants to know with each question."""
+
+    address: str  # without credentials: errors name addresses
+    authorization: str | None = None  # the header
+    name: str | None = None  # LLM_MODEL; a server of one model needs none
+
+    @classmethod
+    def read(cls, environment: Environment | None = None) -> Self | None:
+        """From LLM_SERVER_URL, LLM_MODEL and LLM_API_KEY; None: no model is asked. No error repeats a secret."""
+        env = environment or Environment()
+        url, key = env.secret("LLM_SERVER_URL"), env.secret("LLM_API_KEY")
+        if key is not None and not re.fullmatch(r"[!-~]+", key):
+            raise BadConfiguration("LLM_API_KEY has characters that no key has: it is visible ASCII in one line")
+        if url is None:
+            return None
+        if not is_address(url):
+            raise BadConfiguration(NOT_A_URL)
+        address, authorization = split(url)
+        if authorization and key:
+            raise BadConfiguration("LLM_SERVER_URL holds credentials, and LLM_API_KEY is set; give one of the two")
+        return cls(address, f"Bearer {key}" if key else authorization, env.text("LLM_MODEL"))
+
+    def ask(self, prompt: str) -> str:
+        """One chat completion of a server that speaks the common /v1/chat/completions form."""
+        from urllib.request import Request
+
+        from consumers.handlers.outside import Moved, request
+
+        question = {"messages": [{"role": "user", "content": prompt}]}
+        headers = {"Content-Type": "application/json", "Authorization": self.authorization}
+        asked = Request(
+            f"{self.address.removesuffix('/v1')}/v1/chat/completions",
+            msgspec.json.encode({"model": self.name, **question} if self.name else question),
+            {name: value for name, value in headers.items() if value},
+        )
+        try:
+            with request(asked) as reply:
+                return answer_of(reply.read(ANSWER_BYTES))
+        except Moved:
+            raise GiveUp("the model's server points to another address; set LLM_SERVER_URL to that one") from None
+        except HTTPError as error:
+            with error:
+                raise RuntimeError(f"the model's server answers {error.code} {error.reason}") from None
+
+    def __repr__(self) -> str:
+        return f"Model({self.name})"
+
+
+def answer_of(raw: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(raw)["choices"][0]["message"]["content"])
+    except (ValueError, LookupError, TypeError):
+        raise RuntimeError("the model's server answers in another form than /v1/chat/completions has") from None
 
 
 def is_address(url: str) -> bool:
@@ -35,23 +89,11 @@ def is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(host) and port != 0 and plain and not more
 
 
-def ask_model(url: str, prompt: str) -> str:
-    """One chat completion of a server that speaks the common /v1/chat/completions form."""
-    from urllib.request import Request, urlopen
-
-    address, headers = split(url)
-    body = msgspec.json.encode({"messages": [{"role": "user", "content": prompt}]})
-    request = Request(f"{address}/v1/chat/completions", body, {"Content-Type": "application/json", **headers})
-    with urlopen(request, timeout=60) as reply:
-        answer = msgspec.json.decode(reply.read(1_000_000))
-    return str(answer["choices"][0]["message"]["content"])
-
-
-def split(url: str) -> tuple[str, dict[str, str]]:
-    """The address alone, and the header that its `user:password@` stands for: errors name addresses."""
+def split(url: str) -> tuple[str, str | None]:
+    """The address alone, and the header `Authorization` that its `user:password@` stands for."""
     parts = urlsplit(url.rstrip("/"))
     credentials, at, host = parts.netloc.rpartition("@")
     if not at:
-        return urlunsplit(parts), {}
+        return urlunsplit(parts), None
     held = base64.b64encode(unquote(credentials).encode()).decode()
-    return urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {held}"}
+    return urlunsplit(parts._replace(netloc=host)), f"Basic {held}"

@@ -5,7 +5,7 @@ from typing import Any
 import anyio.to_thread
 
 from consumers.attempt import Attempt
-from consumers.handlers.model import ask_model, model_url
+from consumers.handlers.model import Model
 from consumers.registry import Handlers
 from producers.kinds import MakePlan
 
@@ -35,8 +35,8 @@ def outline(goal: str, material_ids: list[str]) -> list[dict[str, Any]]:
 
 
 async def describe(goal: str, weeks: list[dict[str, Any]]) -> str:
-    url = model_url()
-    if not url:
+    model = Model.read()
+    if model is None:
         return "; ".join(f"week {week['week']}: {week['task']}" for week in weeks)
     prompt = f"Goal: {goal}\nOutline: {weeks}\nWrite a short study plan."
-    return await anyio.to_thread.run_sync(ask_model, url, prompt)
+    return await anyio.to_thread.run_sync(model.ask, prompt)

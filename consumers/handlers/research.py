@@ -6,7 +6,7 @@ import anyio
 import anyio.to_thread
 
 from consumers.attempt import Attempt
-from consumers.handlers.model import ask_model, model_url
+from consumers.handlers.model import Model
 from consumers.registry import Handlers
 from producers.kinds import Research
 
@@ -27,9 +27,9 @@ async def research(attempt: Attempt[Research]) -> dict[str, Any]:
 
 
 async def work_on(task: str, query: str, notes: list[str]) -> str:
-    url = model_url()
-    if not url:
+    model = Model.read()
+    if model is None:
         await anyio.sleep(STEP_SECONDS)
         return f"{task}: {query}"
     prompt = f"Question: {query}\nNotes so far: {notes}\nNow {task}. Answer in two sentences."
-    return await anyio.to_thread.run_sync(ask_model, url, prompt)
+    return await anyio.to_thread.run_sync(model.ask, prompt)
