@@ -125,7 +125,7 @@ class StandIn(Committer):
             self._progress.append(event_of(event))
             heard(b"cancelled" if self.cancelling else b"shown")
         elif operation.name == "recall":
-            heard([part for name, value in self.steps.items() for part in (name.encode(), encode(value))])
+            heard([b"", *(part for name, value in self.steps.items() for part in (name.encode(), encode(value)))])
         elif operation.name == "save":
             _, _, name, value = operation.args
             self.steps.setdefault(name, msgspec.json.decode(value))

@@ -76,11 +76,12 @@ def to_pulse(answer: Sequence[Any]) -> Pulse:
     return Pulse(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
 
 
-def to_steps(answer: Any) -> dict[str, bytes] | None:
-    """What `recall` answers; None when it refuses."""
+def to_steps(answer: Any) -> tuple[str, dict[str, bytes]] | None:
+    """What `recall` answers: where the next part begins, if there is one, and steps. None when it refuses."""
     if answer == b"lost":
         return None
-    return {name.decode(): value for name, value in zip(answer[::2], answer[1::2], strict=True)}
+    cursor, *words = answer
+    return cursor.decode(), {name.decode(): value for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
 def to_hints(

@@ -5,7 +5,7 @@ it carries what makes it idempotent: the job's key, a nonce, a running number. `
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -127,7 +127,11 @@ class Transitions:
 
     async def recall(self, platform: PlatformKeys, key: str, nonce: str) -> dict[str, bytes] | None:
         """What the steps of a job gave, by name; None: it is not, or no longer, this attempt's job."""
-        return to_steps(checked((await self.commit(platform, [recall(platform, key, nonce)]))[0]))
+
+        async def ask(operation: Operation) -> Any:
+            return (await self.commit(platform, [operation]))[0]
+
+        return await recall_all(platform, key, nonce, ask)
 
     async def complete(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
         return await self._word(SETTLING, platform, complete(platform, key, nonce, event))
@@ -316,8 +320,23 @@ def save(platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) 
     return Operation("save", (platform.steps(key),), (key, nonce, name, value))
 
 
-def recall(platform: PlatformKeys, key: str, nonce: str) -> Operation:
-    return Operation("recall", (platform.steps(key),), (key, nonce))
+def recall(platform: PlatformKeys, key: str, nonce: str, cursor: str = "0") -> Operation:
+    return Operation("recall", (platform.steps(key),), (key, nonce, cursor))
+
+
+async def recall_all(
+    platform: PlatformKeys, key: str, nonce: str, ask: Callable[[Operation], Awaitable[Any]]
+) -> dict[str, bytes] | None:
+    """What the steps of a job gave, in as many calls as it takes."""
+    saved: dict[str, bytes] = {}
+    cursor = "0"
+    while cursor:
+        part = to_steps(checked(await ask(recall(platform, key, nonce, cursor))))
+        if part is None:
+            return None
+        cursor, steps = part
+        saved |= steps
+    return saved
 
 
 def complete(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Operation:

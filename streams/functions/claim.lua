@@ -42,6 +42,7 @@ local function hand_over(nonce, key, attempt, kind, fields, options, failures, a
   local n = #answer
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
   answer[n + 5] = fields[4] or call('GET', prefix .. 'args:' .. key) or ''
+  answered = answered + #answer[n + 5]
   answer[n + 6], answer[n + 7], answer[n + 8] = options or '', failures, age
 end
 
@@ -157,6 +158,14 @@ local function admitted(band, entry, key, marks)
   return true
 end
 
+-- Whether an answer would grow too large with one more job. The first may have any size; args of some KB do not count.
+local stopped = false
+local function too_large(key, inline)
+  local size = inline and 0 or call('STRLEN', prefix .. 'args:' .. key)
+  stopped = stopped or (taken > 0 and answered + size > ANSWER_BYTES)
+  return stopped
+end
+
 local function open(band, entry, fields, apart)
   local key = fields[2]
   local record = prefix .. 'job:' .. key
@@ -169,6 +178,11 @@ local function open(band, entry, fields, apart)
     if job[2] == entry then
       park(band, entry)
     end
+    return
+  end
+  if too_large(key, fields[4]) then -- it was read, and stays at the front until the next call
+    park(band, entry)
+    come_forward(key, acceptance(entry), band)
     return
   end
   if job[7] and not admitted(band, entry, key, ' ' .. job[7]) then
@@ -221,7 +235,7 @@ local LOOKED_AT_MOST = room + 100 -- places at the front in one call: of many th
 local looked, left = 0, { urgent = 0, high = 0, normal = 0, low = 0 } -- and how many were left to another owner
 local function take_front(band, goal, below)
   local front = fronts[band]
-  while taken < goal and looked < LOOKED_AT_MOST do
+  while taken < goal and looked < LOOKED_AT_MOST and not stopped do
     local first = call('ZRANGE', front, '-inf', below or '+inf', 'BYSCORE', 'LIMIT', left[band], goal - taken)
     if #first == 0 then
       return
@@ -233,6 +247,8 @@ local function take_front(band, goal, below)
       local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
       if suspect and runs_one_apart() then
         left[band], passed = left[band] + 1, true
+      elseif too_large(key) then
+        return
       else
         call('ZREM', front, key)
         -- protected: without its group the entry is found in the line itself
@@ -254,7 +270,7 @@ local function take_from(band, most)
   if not plain then
     take_front(band, goal)
   end
-  while taken < goal and read < READ_AT_MOST do
+  while taken < goal and read < READ_AT_MOST and not stopped do
     local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', goal - taken, 'STREAMS', jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
@@ -331,7 +347,7 @@ elseif full then
   local open = remains and not opens and (tonumber(overall) == 0 or call('HLEN', leases) + taken < tonumber(overall))
   rings = open and math.max(1, brought + rings - taken) or 0
   stay_away(owner, state[3], soonest)
-elseif (more or rings > 0) and not state[1] then
+elseif (more or stopped or rings > 0) and not state[1] then
   rings = 0
   answer[1] = come_again(owner)
 else

@@ -18,12 +18,15 @@ local settled          -- band -> entries whose jobs have ended
 local completed        -- jobs that did
 local feed             -- the live events of this call
 local freed            -- how many leases ended in this call and were not used again by it
+local answered         -- bytes of args and steps that this call answers
 local rings            -- how many idle consumers should look: one for each job that came in line
 
 local function gather()
   held, touched, holders, granted = {}, {}, {}, {}
-  settled, completed, feed, freed, rings = {}, {}, {}, 0, 0
+  settled, completed, feed, freed, rings, answered = {}, {}, {}, 0, 0, 0
 end
+
+local ANSWER_BYTES = 1024 * 1024 -- no call answers much more, but for one job or step; the rest comes with the next
 
 local function add(lists, name, value)
   local list = lists[name]

@@ -1,5 +1,7 @@
 """claim: jobs are handed out once, in order, each with a fence of its own."""
 
+import pytest
+
 from streams.connection import Store
 from streams.events import progress_of
 from streams.keys import BANDS
@@ -266,3 +268,58 @@ async def test_a_job_that_is_handed_back_a_hundred_times_ends_failed(desk: Desk)
     assert last.error is not None
     assert last.error.type == "TooManyStarts"
     assert await desk.claim() == []
+
+
+async def claim_all(desk: Desk, slots: int) -> list[list[str]]:
+    """What each of several calls brings, while one says to come again at once."""
+    brought = []
+    while True:
+        nonces = desk.nonces("ann", slots)
+        (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("ann", nonces)])
+        assert sum(map(len, answer)) <= 1024 * 1024 + 10_000
+        claims = to_claims(answer)
+        assert all(len(claim.args) > 2 for claim in claims)
+        brought.append(keys_of(claims))
+        if answer[0] != b"0":
+            return brought
+
+
+@pytest.mark.parametrize("size", [5_000, 300_000, 1_000_000])
+async def test_an_answer_has_about_a_megabyte_at_most_and_the_rest_comes_with_the_next(desk: Desk, size: int) -> None:
+    keys = [f"job-{number:03}" for number in range(260 if size < 10_000 else 7)]
+    await desk.submit(*keys, args=b'"' + b"x" * size + b'"')
+    await desk.submit("small", args=b"[1]")
+    brought = await claim_all(desk, 300)
+    assert [key for part in brought for key in part] == [*keys, "small"]
+    assert len(brought) == {5_000: 2, 300_000: 3, 1_000_000: 7}[size]
+    assert await desk.idle() == ["ann"]
+
+
+async def test_jobs_at_the_front_keep_their_order_when_an_answer_is_full(desk: Desk) -> None:
+    large = b'"' + b"x" * 600_000 + b'"'
+    await desk.submit("a", "b", "c", args=large)
+    await desk.submit("first", args=large, first=True)
+    await desk.submit("before", args=large, first=True)
+    brought = await claim_all(desk, 9)
+    assert [key for part in brought for key in part] == ["before", "first", "a", "b", "c"]
+
+
+async def test_a_full_answer_holds_back_nothing_that_a_limit_or_an_order_counts(store: Store) -> None:
+    desk = Desk(store, key_overall=2)
+    large = b'"' + b"x" * 600_000 + b'"'
+    await desk.submit("a", "b", "c", args=large, limit_key="l")
+    (first,) = await desk.claim(slots=9)
+    assert await desk.store.command("HGET", desk.keys["limits"], "l") == b"1"
+    (second,) = await desk.claim(slots=9)
+    assert [first.key, second.key, *keys_of(await desk.claim(slots=9))] == ["a", "b"]
+    await desk.complete(first)
+    assert keys_of(await desk.claim(slots=9)) == ["c"]
+
+
+async def test_an_unheard_answer_that_was_full_is_given_again_as_it_was(desk: Desk) -> None:
+    await desk.submit("a", "b", "c", args=b'"' + b"x" * 600_000 + b'"')
+    nonces = desk.nonces("ann", 3)
+    first = await desk.claim_as("ann", nonces)
+    again = await desk.claim_as("ann", nonces)
+    assert keys_of(first) == ["a"]
+    assert keys_of(again) == ["a", "b"], "the slots that stayed free may be filled"

@@ -1,5 +1,7 @@
 """recall: a later attempt knows what the steps before it gave, and nobody else is told."""
 
+from streams.reading import to_steps
+from streams.transitions import recall
 from tests.support.builders import NOBODY, Desk, forget_scripts
 
 
@@ -42,3 +44,24 @@ async def test_steps_are_told_after_the_server_forgot_the_script(desk: Desk) -> 
     held = await desk.start()
     await forget_scripts(desk.store)
     assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {}
+
+
+async def test_steps_are_told_in_parts_of_about_a_megabyte(desk: Desk) -> None:
+    held = await desk.start()
+    value = b'"' + b"x" * 400_000 + b'"'
+    saved = {f"step-{number}": value for number in range(12)} | {f"small-{number}": b"1" for number in range(3000)}
+    for name, result in saved.items():
+        await desk.transitions.save(desk.keys, "a", held.nonce, name, result)
+    cursor, found, calls = "0", dict[str, bytes](), 0
+    while cursor:
+        other = recall(desk.keys, "a", held.nonce)
+        answers = await desk.transitions.commit(desk.keys, [recall(desk.keys, "a", held.nonce, cursor), other])
+        assert sum(len(word) for answer in answers for word in answer) < 3 * 1024 * 1024
+        part = to_steps(answers[0])
+        assert part
+        cursor, steps = part
+        found |= steps
+        calls += 1
+    assert found == saved
+    assert calls >= 4
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == saved
