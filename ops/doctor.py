@@ -11,6 +11,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from consumers.settings import ConsumerSettings
+from ops.calls import look_at_calls
 from ops.finding import Finding, advice, wrong
 from ops.hints import command
 from ops.reach import reach
@@ -48,6 +49,7 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
         troubles = await confirm(store, suspicions)
         if options.repair:
             troubles = [trouble for trouble in troubles if not await repair(store, platforms, trouble)]
+        troubles += await look_at_calls(store, platforms, counts)
         troubles += await look_at_consumers(store, platforms, counts)
         notes = await check_flow(store, platforms)
     findings += notes

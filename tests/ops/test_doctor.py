@@ -32,6 +32,7 @@ def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("TAILRACE_BEAT_SECONDS", "0.05")
     monkeypatch.setenv("TAILRACE_DEADLINE_SECONDS", "0.3")
     monkeypatch.setattr("ops.ways.SECOND_LOOK_SECONDS", 0.05)  # nothing moves here between two looks
+    monkeypatch.setattr("ops.calls.PATIENCE_SECONDS", 0.05)
 
     async def look(*, repair: bool = False) -> list[Finding]:
         found = await examine(argparse.Namespace(data=tmp_path, repair=repair, json=True))
@@ -149,6 +150,49 @@ async def test_a_lease_that_nobody_runs_under_is_found_and_given_back(desk: Desk
     assert [lease.nonce for lease in (await desk.look()).leases] == [kept.nonce]
     assert lost.nonce != kept.nonce
     assert (await desk.record("b")).state is State.RUNNING
+
+
+async def test_a_job_that_may_start_beside_an_idle_consumer_that_is_not_called_is_found(
+    desk: Desk, troubles: Examine
+) -> None:
+    await desk.submit("a", "b")
+    assert await troubles() == [], "no consumer waits for work"
+    await desk.asleep("ann")
+    (found,) = await troubles()
+    assert (found.job, found.says) == ("a", "it may start and consumers are idle, but none of them was called")
+    await desk.store.command("ZADD", desk.keys["called"], 1, "bob")
+    assert await troubles() == [], "a heart calls others if it does not come"
+    await desk.store.command("DEL", desk.keys["called"])
+    await desk.transitions.pause(desk.keys, "ann")
+    assert await troubles() == []
+
+
+async def test_a_released_job_beside_an_idle_consumer_that_is_not_called_is_found(
+    desk: Desk, troubles: Examine
+) -> None:
+    await desk.release(await desk.start("a"))
+    await desk.asleep("ann")
+    assert [found.job for found in await troubles()] == ["a"]
+
+
+async def test_a_job_that_a_closed_rate_holds_up_is_fine(
+    desk: Desk, troubles: Examine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "tailrace.toml"
+    config.write_text("[platforms.research]\noverall = 2\nrate = 1\nrate_seconds = 60")
+    monkeypatch.setenv("TAILRACE_CONFIG", str(config))
+    await desk.submit("a", "b")
+    limited = Desk(desk.store, "research", overall=2, rate=1, rate_seconds=60)
+    (held,) = await limited.claim("ann", 2)
+    assert await limited.idle() == ["ann"]
+    assert await troubles() == []
+    await desk.store.command("DEL", desk.keys["starts"])
+    assert [found.job for found in await troubles()] == ["b"]
+    await desk.submit("c")
+    await limited.claim("bob", 1)
+    await desk.store.command("DEL", desk.keys["starts"], desk.keys["called"])
+    assert await troubles() == [], "as many run as may"
+    assert held.key == "a"
 
 
 async def test_a_place_at_the_front_without_a_waiting_job_is_found(desk: Desk, troubles: Examine) -> None:
