@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import resource
 import signal
 import socket
@@ -50,6 +51,8 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
     except OSError as error:
         return cannot_listen(settings, error)
     server = Server(app, settings, pulse)
+    gc.collect()
+    gc.freeze()  # what stands here stays: to look at all of it again would hold the loop for tens of milliseconds
     server.run(sockets=[listener])
     log.info("gateway_ended")
     return 1 if server.broken else 0

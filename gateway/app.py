@@ -58,6 +58,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
         app.state.live = live
         async with store, anyio.create_task_group() as tasks:
             tasks.start_soon(live.run)
+            tasks.start_soon(live.look, settings.ping_seconds)
             tasks.start_soon(feed.run)
             tasks.start_soon(sampler.run)
             yield

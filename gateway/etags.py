@@ -36,9 +36,9 @@ def is_known(asked: bytes | None, etag: bytes | None) -> bool:
     return etag is not None and bool(_TAGS.fullmatch(asked)) and etag in _TAG.findall(asked)
 
 
-def tagged_reply(request: Request, body: bytes) -> Response:
-    """An answer that holds until something new happens; without its body for whoever has it."""
-    etag = etag_of(body)
+def tagged_reply(request: Request, body: bytes, etag: bytes | None = None) -> Response:
+    """An answer that holds until something new happens; without its body for a client that has it."""
+    etag = etag or etag_of(body)
     headers = {"Cache-Control": ASK_AGAIN, "ETag": etag.decode()}
     if is_known(asked_for(request.scope["headers"]), etag):
         return Response(status_code=NOT_MODIFIED, headers=headers)

@@ -82,6 +82,13 @@ class Fold:
         self.ended = head.status in TERMINAL
         return True
 
+    def begin_after(self, head: Head) -> None:
+        """Go on behind this event, which was shown: what came before it is not needed where the log is in order."""
+        self.attempt = head.attempt or 0
+        self.left = head.status in LEAVES
+        self.ended = head.status in TERMINAL
+        self._seen |= {head.id, head.seq}
+
 
 def visible(job_id: str, events: Iterable[bytes]) -> list[tuple[Head, bytes]]:
     """The visible ones among a job's events, as they were written."""

@@ -1,16 +1,19 @@
 """History: all that happened to a job so far, as the same events a stream shows."""
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
-from gateway.fold import visible
 from gateway.jobs import Jobs
 from gateway.kept import KeptHistories, Told
+from gateway.paging import Histories, Page, is_end
 from gateway.replies import KNOWN, answer_to, raw_reply
 from streams.connection import Store
 from streams.errors import WrongField
+from streams.events import queued_event
 from streams.keys import PlatformKeys
 from streams.reading import read_job
 
@@ -26,6 +29,7 @@ class History:
     def __init__(self, store: Store, jobs: Jobs) -> None:
         self._store = store
         self._jobs = jobs
+        self._histories = Histories(store)
         self._kept = KeptHistories(self._tell)
 
     def in_front_of(self, app: ASGIApp) -> ASGIApp:
@@ -52,7 +56,7 @@ class History:
                     await app(scope, receive, send)
                     return
                 try:
-                    told = await self._kept.read(*job)
+                    told = await self._told(*job, asked_for(scope["headers"]))
                 except KNOWN as error:
                     await answer_to(error)(scope, receive, send)
                     return
@@ -71,28 +75,42 @@ class History:
 
         return short_cut
 
+    async def _told(self, keys: PlatformKeys, key: str, asked: bytes | None) -> Told:
+        """The whole history; without its body if its end alone tells that the client has it already."""
+        if asked is not None:
+            record, last = await read_job(self._store, keys, key, first=-1)
+            if record.state.ended and is_end(record, last):
+                tag = tag_of([queued_event(record), *last])
+                if is_known(asked, tag):
+                    return Told(b"", tag)
+        return await self._kept.read(keys, key)
+
     async def _tell(self, keys: PlatformKeys, key: str) -> Told:
-        record, events = await read_job(self._store, keys, key)
-        body = b"[%b]" % b",".join([raw for _, raw in visible(record.id, events)])
-        return Told(body, etag_of(body) if record.state.ended else None)
+        page = await self._histories.whole(keys, key)
+        return Told(body_of(page), tag_of(page.events) if page.record.state.ended else None)
 
     async def show(self, request: Request) -> Response:
         keys, key = self._jobs.locate(request)
         query = request.query_params
-        limit = limit_of(query.get("limit"))
-        record, events = await read_job(self._store, keys, key)
-        shown = visible(record.id, events)
-        if after := query.get("after"):
-            places = [place for place, (head, _) in enumerate(shown, 1) if head.id == after]
-            if not places:
-                raise WrongField("after", "no event of this job has this id")
-            shown = shown[places[0] :]
-        if attempt := query.get("attempt"):
-            if attempt != "current":
-                raise WrongField("attempt", "only `current` is served")
-            shown = [(head, raw) for head, raw in shown if head.attempt == (record.attempt or None)]
-        body = b"[%b]" % b",".join(raw for _, raw in shown[:limit])
-        return tagged_reply(request, body) if record.state.ended else raw_reply(body)
+        limit, attempt, after = limit_of(query.get("limit")), query.get("attempt"), query.get("after", "")
+        if attempt not in {None, "", "current"}:
+            raise WrongField("attempt", "only `current` is served")
+        if limit or attempt or after:
+            page = await self._histories.page(keys, key, after, limit, current=bool(attempt))
+            body = body_of(page)
+            ended = page.record.state.ended
+            return tagged_reply(request, body, tag_of(page.events)) if ended else raw_reply(body)
+        told = await self._told(keys, key, asked_for(request.scope["headers"]))
+        return raw_reply(told.body) if told.etag is None else tagged_reply(request, told.body, told.etag)
+
+
+def tag_of(events: Sequence[bytes]) -> bytes:
+    """The tag of events that follow each other, made of the first and the last: each has its number and its moment."""
+    return etag_of(b"\n".join([*events[:1], *events[-1:]]))
+
+
+def body_of(page: Page) -> bytes:
+    return b"[%b]" % b",".join(page.events)
 
 
 def limit_of(text: str | None) -> int | None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from gateway.bodies import ActBody, read_body
 from gateway.etags import tagged_reply
-from gateway.fold import visible
+from gateway.paging import Histories
 from gateway.replies import Refusal, raw_reply, reply
 from streams.census import describe, take_census
 from streams.connection import Store
@@ -22,7 +22,6 @@ from streams.messages import Record, encode
 from streams.options import Retrying
 from streams.policies import Platforms, Policy
 from streams.presence import Presence
-from streams.reading import read_job
 from streams.states import State
 from streams.transitions import Transitions
 
@@ -51,9 +50,6 @@ def accepted(job_id: str) -> dict[str, str]:
     return {"Location": links_of(job_id)["self"], "Retry-After": str(AGAIN_SECONDS)}
 
 
-LAST = -2  # of a job that runs: its last report, or its start after whatever came before
-
-
 class End(Struct):
     """What the last event of a job holds beside the usual; passed on as it was written."""
 
@@ -76,6 +72,7 @@ class Jobs:
 
     def __init__(self, store: Store, transitions: Transitions, platforms: Platforms, presence: Presence) -> None:
         self._store = store
+        self._histories = Histories(store)
         self._transitions = transitions
         self._platforms = platforms
         self._lookout = Lookout(transitions, platforms, presence)
@@ -99,14 +96,12 @@ class Jobs:
     async def show(self, request: Request) -> Response:
         keys, key = self.locate(request)
         times = self._store.commands([("ZSCORE", keys["due"], key), ("ZSCORE", keys["alarms"], f"!{key}")])
-        (record, events), scores = await asyncio.gather(read_job(self._store, keys, key, first=LAST), times)
+        page, scores = await asyncio.gather(self._histories.end(keys, key), times)
+        record, events = page.record, page.events
         plans = Plans(*(None if score is None else float(score) for score in scores))
         end = End()
-        if record.state.ended:
-            record, events = await read_job(self._store, keys, key)
-            events = [raw for _, raw in visible(record.id, events)]
-            if events:
-                end = json.decode(events[-1], type=End)
+        if record.state.ended and events:
+            end = json.decode(events[-1], type=End)
         policy = self._platforms[record.platform]
         job = description(record, progress_of(record.attempt, events), end, policy, plans)
         job["waiting"] = await self._lookout.explain(keys, record, plans.run_at_ms, events)

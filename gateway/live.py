@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 import structlog
@@ -12,9 +12,12 @@ from streams.connection import Store
 from streams.errors import BadConfiguration, JobNotFound, NoStore
 from streams.keys import PlatformKeys
 from streams.messages import Hint
-from streams.reading import read_jobs
+from streams.reading import read_logs
 
-BATCH = 200  # logs read in one trip
+BATCH = 100  # logs read in one trip
+PIECE = 100  # entries of each
+TURN = 250  # events after which others have their turn: a few milliseconds of this process
+SURE_SECONDS = 1.0  # that a job was there; whoever comes later than that after the last word has us look
 LONGEST_PAUSE_SECONDS = 2.0  # between tries while the store is away
 CLOSING = "this gateway ends"
 
@@ -77,16 +80,23 @@ class Live:
             self.watched.clear()
 
     @asynccontextmanager
-    async def watch(self, keys: PlatformKeys, key: str, watcher: Watcher) -> AsyncIterator[Channel]:
-        """The channel of a job, read at least once. Raises `JobNotFound`, or one of `AWAY`."""
+    async def watch(self, keys: PlatformKeys, key: str, watcher: Watcher, base: int = 0) -> AsyncIterator[Channel]:
+        """The channel of a job, read at least once, from behind the event of number `base` on or from before.
+
+        Raises `JobNotFound`, or one of `AWAY`.
+        """
         # The channel is known to the feed before its log is read: no event can fall between the two.
         channel = self._channels.setdefault((keys.platform, key), Channel(keys, key))
         channel.watchers.add(watcher)
+        channel.want(base)
         self.watched.set()
         try:
-            # What has ended may have been removed, and its id given to another job: no event tells of that.
-            if not channel.frames or channel.gone or channel.fold.ended:
+            # A job may have been removed, and its id given to another one: no event tells of that.
+            if channel.unread or channel.gone or channel.ended:
                 await self.catch_up(channel)
+            elif self.heard.is_set() and channel.quiet_seconds > SURE_SECONDS:
+                with suppress(*AWAY):  # then it is shown as far as it is known, as on streams that are open already
+                    await self.catch_up(channel)
             yield channel
         finally:
             channel.watchers.discard(watcher)
@@ -138,6 +148,15 @@ class Live:
                 self._behind.setdefault(channel, [])
         self._work.set()
 
+    async def look(self, seconds: float) -> None:
+        """Compare watched jobs of which no word came with their logs, every so often: no event tells of a removal."""
+        while True:
+            await asyncio.sleep(seconds)
+            for channel in self._channels.values():
+                if channel.quiet_seconds > seconds / 2:
+                    self._behind.setdefault(channel, [])
+                    self._work.set()
+
     def close(self) -> None:
         """End every stream; the clients come back by themselves, to whoever serves then."""
         self.closing = True
@@ -172,8 +191,9 @@ class Live:
         channels = [channel for channel in behind if channel.watchers]
         for channel in channels:
             channel.reading = True
+        unfinished: set[Channel] = set()
         try:
-            await self._read_logs(channels, whole=False)
+            unfinished = await self._read_logs(channels)
         except AWAY as error:
             self._put_back(behind, error)
             raise
@@ -190,7 +210,10 @@ class Live:
                 channel.reading = False
                 channel.wake()
         for channel, waiting in behind.items():
-            settle(waiting, JobNotFound(channel.job_id) if channel.gone else None)
+            if channel in unfinished:
+                self._behind.setdefault(channel, []).extend(waiting)
+            else:
+                settle(waiting, JobNotFound(channel.job_id) if channel.gone else None)
 
     async def _read_apart(self, behind: dict[Channel, list[asyncio.Future[None]]]) -> None:
         left = dict(behind)
@@ -204,23 +227,24 @@ class Live:
     def _put_back(self, behind: dict[Channel, list[asyncio.Future[None]]], error: Exception) -> None:
         """The store went away: who waits hears it, and what was shown before is brought up to date later."""
         for channel, waiting in behind.items():
-            if channel.frames:
+            if not channel.unread:
                 self._behind.setdefault(channel, [])
             settle(waiting, error)
 
-    async def _read_logs(self, channels: list[Channel], *, whole: bool) -> None:
-        wanted = [(channel.keys, channel.key, 1 if whole else channel.next_read) for channel in channels]
-        unlike = []
-        for channel, (_, _, first), job in zip(channels, wanted, await read_jobs(self._store, wanted), strict=True):
-            channel.gone = job is None
-            if job is None:
-                continue
-            if first == 1:
-                channel.replace(job[1])
-            elif not channel.extend(job[1]):
-                unlike.append(channel)
-        if unlike:
-            await self._read_logs(unlike, whole=True)
+    async def _read_logs(self, channels: list[Channel]) -> set[Channel]:
+        """Bring these channels on by a piece of their logs; those that are not at its end yet."""
+        wanted = [(channel.keys, channel.key, channel.next_read) for channel in channels]
+        unfinished, done = set(), 0
+        for channel, reply in zip(channels, await read_logs(self._store, wanted, PIECE), strict=True):
+            part = reply.part()
+            channel.gone = part is None
+            if part and not channel.take(part):
+                unfinished.add(channel)
+            done += 1 + len(reply.kept)
+            if done > TURN:
+                done = 0
+                await asyncio.sleep(0)
+        return unfinished
 
 
 def settle(waiting: list[asyncio.Future[None]], error: Exception | None) -> None:

@@ -18,6 +18,7 @@ from gateway.channel import Channel
 from gateway.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
 from gateway.jobs import Jobs
 from gateway.live import AWAY, Live
+from gateway.paging import number_of
 from streams.keys import PlatformKeys
 
 SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
@@ -73,7 +74,7 @@ class Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         subscriber = Subscriber(self._live, scope["state"]["connection"])
         try:
-            async with self._live.watch(*self._job, subscriber) as channel:
+            async with self._live.watch(*self._job, subscriber, number_of(self._last_id) or 0) as channel:
                 await self._answer(channel, subscriber, scope, receive, send)
         except AWAY:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -83,7 +84,7 @@ class Stream(Response):
         self, channel: Channel, subscriber: "Subscriber", scope: Scope, receive: Receive, send: Send
     ) -> None:
         cursor = await self._resume(channel)
-        if cursor == len(channel.frames) and channel.fold.ended:
+        if cursor == channel.end and channel.ended:
             await Response(status_code=204)(scope, receive, send)
             return
         subscriber.begin(channel, cursor)
@@ -103,6 +104,10 @@ class Stream(Response):
         if cursor is None:  # another gateway may have been quicker than our feed: ask the log before saying no
             await self._live.catch_up(channel)
             cursor = channel.cursor_after(self._last_id)
+        if cursor is None:
+            channel.want(0)
+            if channel.unread:
+                await self._live.catch_up(channel)
         return cursor
 
 
@@ -196,11 +201,13 @@ class Subscriber:
             self._cursor = 0
             before += RESET
         self._cursor, events = self._channel.after(self._cursor)
-        over = self._cursor == len(self._channel.frames) and (self._channel.fold.ended or self._channel.gone)
+        over = self._cursor == self._channel.end and self._channel.ended
+        if self._channel.gone and not self._channel.ended:  # who comes back hears that there is no such job
+            return (before + RESET,), True
         if not over and not events and self._ping_due:
             before += PING
         self._ping_due = False
-        after = END if over and self._channel.fold.ended else b""
+        after = END if over else b""
         if before or after:
             return tuple(part for part in (before, events, after) if part), over
         return ((events,) if events else ()), over

@@ -57,12 +57,15 @@ def queued_event(record: Record) -> bytes:
     return expand(record.id, f"1-{ms}{number:03} ~ {Status.QUEUED} ~ null}}".encode())
 
 
-def history_of(record: Record, kept: Sequence[bytes], first: int) -> list[bytes]:
-    """A job's events from number `first` on, given what is kept of them; negative: counted from the end."""
+def history_of(record: Record, kept: Sequence[bytes], first: int, *, more: bool = False) -> list[bytes]:
+    """A job's events from number `first` on, given what is kept of them; negative: counted from the end.
+
+    `more`: the log goes on behind them.
+    """
     events = [expand(record.id, entry) for entry in kept]
     if 0 <= first <= 1:
         events.insert(0, queued_event(record))
-    if record.state is State.RUNNING and record.started:
+    if record.state is State.RUNNING and record.started and not more:
         began = record.started.encode() + b" "
         if int(record.started.partition("-")[0]) >= first and not any(entry.startswith(began) for entry in kept):
             body = event_body(record.attempt, Status.STARTED, record.owner or "~")

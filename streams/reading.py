@@ -155,6 +155,51 @@ async def read_jobs(
     return jobs
 
 
+class LogPart(NamedTuple):
+    """Some events of a job, as a client gets them, from a given number on."""
+
+    record: Record
+    events: list[bytes]
+    in_order: bool  # each of them stands at its own number: the log before them was not written into by hand
+    more: bool  # the log goes on behind them
+
+
+class LogReply(NamedTuple):
+    """What the store answered for a part of a log; to make events of it takes the processor, so that comes later."""
+
+    keys: PlatformKeys
+    key: str
+    first: int
+    most: int  # entries that were asked for
+    fields: Sequence[bytes]
+    kept: Sequence[bytes]
+
+    def part(self) -> LogPart | None:
+        """None when the job is not kept."""
+        record = to_record(self.keys, self.key, self.fields)
+        if record is None:
+            return None
+        more = len(self.kept) == self.most
+        events = history_of(record, self.kept, self.first, more=more)
+        numbers = range(max(2, self.first), self.first + self.most + 2)
+        in_order = all(entry.startswith(b"%d-" % number) for number, entry in zip(numbers, self.kept, strict=False))
+        return LogPart(record, events, in_order, more)
+
+
+async def read_logs(store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]], count: int) -> list[LogReply]:
+    """Parts of the logs of many jobs in one trip: from number `first` of each, at most `count` entries."""
+    commands: list[Command] = []
+    for keys, key, first in wanted:
+        start = max(0, first - 2)  # `queued` is not in the log
+        commands.append(("HGETALL", keys.record(key)))
+        commands.append(("LRANGE", keys.log(key), start, start + count - 1))
+    replies = await store.commands(commands)
+    return [
+        LogReply(keys, key, first, count, fields, kept)
+        for (keys, key, first), fields, kept in zip(wanted, replies[::2], replies[1::2], strict=True)
+    ]
+
+
 async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes | None:
     """The args of a job that has not ended; afterwards only those too large for the line are still there."""
     entries, kept = await store.commands(

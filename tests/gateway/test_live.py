@@ -55,7 +55,7 @@ async def test_what_does_not_fit_is_compared_with_the_log_before_an_end_is_belie
         await desk.complete(held)
         truth = await desk.log("a")
         live.hear("research", [Hint("a", 3, truth[2]), Hint("a", 4, truth[3])])  # as one read of the feed brings them
-        assert not channel.fold.ended
+        assert not channel.ended
         await live.catch_up(channel)
-        assert channel.fold.ended
+        assert channel.ended
         assert channel.generation == 1
