@@ -17,7 +17,7 @@ from gateway.feed import Feed
 from gateway.guard import Guard
 from gateway.history import History
 from gateway.jobs import Jobs
-from gateway.limits import Limits
+from gateway.limits import Budget, Limits
 from gateway.live import Live
 from gateway.metrics import Metrics
 from gateway.openapi import OpenApi
@@ -71,6 +71,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
         narrowed = {names: answering(settings, store, live, sampler, limited[names]) for names in limited}
         guard = Guard(settings.keys, store, Limits(settings.caps), settings.origins)
         front = guard.stand_before(app, front, narrowed)
+    front = Budget(front, settings.caps.body_bytes)
     app.state.front = Sharing(front, settings.origins) if settings.origins else front
     return app
 

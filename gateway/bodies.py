@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from gateway.auth import CALLER, Key
+from gateway.limits import HELD, Held
 from gateway.replies import Refusal
 from producers.kinds import KINDS
 from streams.errors import WrongField
@@ -91,8 +92,10 @@ async def read_bytes(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 12 or int(length) > most):
         raise too_large
+    held: Held = request.scope[HELD]
     body = bytearray()
     async for part in request.stream():
+        held.take(len(part))
         body += part
         if len(body) > most:
             raise too_large

@@ -8,13 +8,17 @@ import time
 from typing import Self
 
 from msgspec import Struct
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.origins import SAFE
 from gateway.replies import Refusal
 from streams.settings import Environment
 
 BURST_SECONDS = 2.0  # of a key's rate that it may save up
 RETRY_SECONDS = 5  # when to come back to a place that is full
 BODY_BYTES = 10 * 1024  # that must arrive of a body from one look at its patience to the next
+LEAST_BODIES = 1024 * 1024  # the largest body of all must fit
+HELD = "tailrace.held"  # where a request's scope counts the bytes that it holds
 
 
 class Caps(Struct, frozen=True):
@@ -25,6 +29,7 @@ class Caps(Struct, frozen=True):
     key_requests: int = 6_000  # TAILRACE_KEY_REQUESTS; under way at a time, streams among them
     key_streams: int = 5_000  # TAILRACE_KEY_STREAMS
     key_rate: float = 500.0  # TAILRACE_KEY_RATE; requests a second
+    body_bytes: int = 64 * 1024 * 1024  # TAILRACE_MAX_BODY_BYTES; of all requests under way
     send_seconds: float = 10.0  # for the head of a request, and for each 10 KB of its body
     read_seconds: float = 30.0  # until an answer is read on
 
@@ -37,6 +42,7 @@ class Caps(Struct, frozen=True):
             key_requests=env.whole("TAILRACE_KEY_REQUESTS", usual.key_requests, least=1),
             key_streams=env.whole("TAILRACE_KEY_STREAMS", usual.key_streams, least=1),
             key_rate=env.number("TAILRACE_KEY_RATE", usual.key_rate, least=0.1),
+            body_bytes=env.whole("TAILRACE_MAX_BODY_BYTES", usual.body_bytes, least=LEAST_BODIES, most=1 << 40),
         )
 
 
@@ -110,6 +116,42 @@ class Counted:
         self._counts[self._name] -= 1
         if not self._counts[self._name]:
             del self._counts[self._name]
+
+
+class Budget:
+    """Stands before an application and counts the bytes of bodies that its requests hold, over all of them."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self.left = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in SAFE:
+            await self._app(scope, receive, send)
+            return
+        held = scope[HELD] = Held(self)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.left += held.bytes
+
+
+class Held:
+    """What one request holds of the budget, until it is answered."""
+
+    __slots__ = ("_budget", "bytes")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.bytes = 0
+
+    def take(self, size: int) -> None:
+        """Raises a `Refusal` when the requests under way hold as many bytes as they may."""
+        if size > self._budget.left:
+            detail = "the bodies of the requests under way are as large as they may be in all; send it again"
+            raise Refusal(503, "TOO_MANY_BYTES", detail, {"Retry-After": "1", "Connection": "close"})
+        self._budget.left -= size
+        self.bytes += size
 
 
 def too_many(code: str, detail: str, seconds: int = RETRY_SECONDS) -> Refusal:

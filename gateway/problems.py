@@ -39,13 +39,14 @@ CODES: Final[Mapping[str, Reason]] = {
     "TOO_MANY_STREAMS": Reason(429, "too many open streams"),
     "TOO_MANY_CONNECTIONS": Reason(429, "too many connections"),
     "INTERNAL": Reason(500, "a bug of ours"),
+    "TOO_MANY_BYTES": Reason(503, "the bodies of all requests under way are too large together; nothing was stored"),
     "STORE_AWAY": Reason(503, "the store does not answer"),
     "STORE_FULL": Reason(503, "the store has no room for new work"),
     "STORE_UNFIT": Reason(503, "the store would lose jobs, or refuses our credentials"),
 }
 
 OF_EVERY_ROUTE: Final = frozenset({"MALFORMED", "TOO_SLOW", "TOO_MANY_CONNECTIONS", "INTERNAL"})
-OF_A_BODY: Final = frozenset({"TOO_LARGE", "NOT_JSON", "WRONG_FIELD"})
+OF_A_BODY: Final = frozenset({"TOO_LARGE", "NOT_JSON", "WRONG_FIELD", "TOO_MANY_BYTES"})
 OF_THE_STORE: Final = frozenset({"STORE_AWAY", "STORE_UNFIT"})
 OF_KEYS: Final = frozenset({"UNAUTHORIZED", "PLATFORM_FORBIDDEN", "SCOPE_MISSING"})
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from streams.errors import (
@@ -162,10 +163,17 @@ async def on_http(request: Request, error: Exception) -> Response:
     """What the router itself refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
-    detail = f"{request.method} is not served here" if status == 405 else error.detail
-    if status == 404:
-        detail = "nothing is served at this path"
+    if status == 405:
+        # The router knows the methods of the first route of this path only.
+        served = {method for route in request.app.routes if fits(route, request) for method in route.methods}
+        allow = {"Allow": ", ".join(sorted(served))}
+        return problem(status, status.name, f"{request.method} is not served here", allow)
+    detail = "nothing is served at this path" if status == 404 else error.detail
     return problem(status, status.name, detail, error.headers)
+
+
+def fits(route: Route, request: Request) -> bool:
+    return route.path_regex.match(request.scope["path"]) is not None
 
 
 async def on_departure(_: Request, __: Exception) -> Response:

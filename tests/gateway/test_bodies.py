@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from gateway.bodies import BODY_BYTES, DEPTH
+from gateway.guard import NEEDS
 from streams.connection import Store
 from tests.support.builders import Desk, untouched
 
@@ -284,6 +285,17 @@ async def test_unknown_paths_and_methods_are_problems_too(http: httpx2.AsyncClie
     problem_of(answer, 405, "METHOD_NOT_ALLOWED")
     assert answer.headers["allow"] == "POST"
     problem_of(await http.post("/research/history/research.a"), 405, "METHOD_NOT_ALLOWED")
+
+
+async def test_allow_names_every_method_of_a_path(http: httpx2.AsyncClient) -> None:
+    served: dict[str, set[str]] = {}
+    for method, path in (route.split() for route in NEEDS):
+        served.setdefault(path, set()).update({"GET", "HEAD"} if method == "GET" else {method})
+    served["/api/jobs/bulk"] |= served["/api/jobs/{job_id}"]  # it is a job's id as well
+    for path, methods in served.items():
+        answer = await http.request("PUT", path)
+        problem_of(answer, 405, "METHOD_NOT_ALLOWED")
+        assert answer.headers["allow"] == ", ".join(sorted(methods)), path
 
 
 @pytest.mark.parametrize(

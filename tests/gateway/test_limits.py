@@ -287,3 +287,50 @@ async def test_three_hundred_who_drip_are_gone_in_half_a_minute(valkey_url: str)
         last, healthy = await loris(process.url, 300, 60)
         assert last <= 30
         assert healthy[int(len(healthy) * 0.99)] < 1.0
+
+
+def half_sent(body: int) -> bytes:
+    """A request whose body never comes to its end."""
+    head = f"POST /api/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {body + 1}"
+    return head.encode() + b"\r\n\r\n" + b" " * body
+
+
+async def leave(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+async def test_the_bodies_of_all_requests_under_way_are_bounded(valkey_url: str, untroubled: None) -> None:
+    with gateway_thread(valkey_url, {"TAILRACE_MAX_BODY_BYTES": "1048576"}) as gateway:
+        async with client(gateway.url) as http:
+            body = {"platform": "research", "kind": "drill", "args": {"text": "x" * 1000}, "id": "a"}
+            held = []
+
+            async def asked() -> int:
+                answer = await http.post("/api/jobs", json=body)
+                if answer.status_code == 503:
+                    assert answer.json()["code"] == "TOO_MANY_BYTES"
+                    assert answer.headers["retry-after"] == "1"
+                return answer.status_code
+
+            async def is_full() -> bool:
+                return await asked() == 503
+
+            async def has_room() -> bool:
+                return await asked() == 202
+
+            for _ in range(2):
+                _, writer = await asyncio.open_connection(*urlsplit(gateway.url).netloc.split(":"))
+                writer.write(half_sent(524_000))
+                await writer.drain()
+                held.append(writer)
+            await eventually("what was sent is held", is_full)
+            await leave(held[0])
+            await eventually("what a client that left had sent is let go", has_room)
+            large = {**body, "id": "b", "args": {"result": "x" * 500_000}}
+            for _ in range(3):
+                assert (await http.post("/api/jobs", json=large)).status_code == 202, (
+                    "an answered request holds nothing"
+                )
+            await leave(held[1])
