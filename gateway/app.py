@@ -139,6 +139,7 @@ def answering(
             Route("/api/jobs/{job_id}/drop", jobs.drop, methods=["POST"]),
             Route("/api/store", storage.show),
             Route("/api/trends", trends.show),
+            Route("/api/dead", about.errors),
             Route("/api/platforms", about.list),
             Route("/api/platforms/{platform}", about.show),
             Route("/api/platforms/{platform}/jobs", about.jobs),

@@ -41,6 +41,15 @@ class JobsPage(Struct, frozen=True):
     next: str | None
 
 
+class ErrorGroup(Struct, frozen=True):
+    """Failed jobs of one platform with one type of error, and the newest of them; null: of any other type."""
+
+    platform: PlatformName
+    error: str | None
+    count: Count
+    newest: JobListed | None
+
+
 class PlatformSeen(Struct, frozen=True, kw_only=True):
     """A platform at a glance; of ended jobs, those that are still kept."""
 
@@ -136,6 +145,15 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="platforms",
         answers=ok("A line for each platform.", Trends),
         store=False,
+    ),
+    "GET /api/dead": Operation(
+        id="groupDead",
+        does="How many jobs have failed, by platform and type of error",
+        more="A group whose error is null has all that no other group counts.",
+        group="platforms",
+        asks=("DeadPlatform",),
+        answers=ok("The groups.", list[ErrorGroup]),
+        refuses=("WRONG_FIELD",),
     ),
     f"GET {PLATFORM}": Operation(
         id="showPlatform",

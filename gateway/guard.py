@@ -63,6 +63,7 @@ NEEDS: Final[Mapping[str, auth.Scope | Open]] = {
     "POST /api/jobs/{job_id}/drop": ACT,
     "GET /api/store": READ,
     "GET /api/trends": READ,
+    "GET /api/dead": READ,
     "GET /api/platforms": READ,
     "GET /api/platforms/{platform}": READ,
     "GET /api/platforms/{platform}/jobs": READ,

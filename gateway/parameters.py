@@ -70,6 +70,9 @@ PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {
         "0: by what is known at once; a consumer that was not seen to beat yet is not counted as alive.",
         {"enum": ["0", "1"], "default": "1"},
     ),
+    "DeadPlatform": _parameter(
+        "query", "platform", "Only of this platform.", {"type": "string", "pattern": f"^{PLATFORM_FORM}$"}
+    ),
     "DeadKind": _parameter("query", "kind", "Only jobs of this kind.", {"type": "string", "pattern": f"^{WORD_FORM}$"}),
     "DeadError": _parameter(
         "query",

@@ -13,11 +13,12 @@ from gateway.bodies import ActBody, Body, Who, read_body
 from gateway.jobs import said, status_of, time_of
 from gateway.replies import Refusal, reply
 from streams.connection import Store
-from streams.deadletters import Match, list_dead, sweep_dead
+from streams.deadletters import Group, Match, group_dead, list_dead, sweep_dead
 from streams.errors import WrongField
 from streams.events import iso
 from streams.keys import PlatformKeys
 from streams.listing import LIMIT, MOST, Listed, Page, list_jobs
+from streams.options import at_ms
 from streams.overview import Overview, pause_note, read_pause, take_overviews, to_ms
 from streams.policies import Platforms
 from streams.presence import Consumer, Presence
@@ -30,10 +31,11 @@ STATES = {status_of(state): state for state in State}
 
 
 class SweepBody(Body, frozen=True):
-    """Which dead letters are meant, and how many at most."""
+    """Which failed jobs are meant, and how many at most; `ended_by`: only those that ended by then."""
 
     kind: str | None = None
     error: str | None = None
+    ended_by: str | None = None
     limit: Annotated[int, Meta(ge=1, le=SWEEP_MOST)] = SWEEP
     by: Who | None = None
 
@@ -77,6 +79,15 @@ class PlatformRoutes:
         limit, after = paging(request)
         return page_reply(await list_dead(self._store, keys, match, limit, after))
 
+    async def errors(self, request: Request) -> Response:
+        """The failed jobs of every platform, or of one, counted by the type of their error."""
+        platform = request.query_params.get("platform")
+        if platform is not None and platform not in self._platforms:
+            raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(self._platforms)}")
+        chosen = list(self._platforms) if platform is None else [platform]
+        groups = await group_dead(self._store, self._transitions, chosen)
+        return reply({"data": [grouped(group) for group in groups]})
+
     async def replay(self, request: Request) -> Response:
         """Reopen what matches, oldest first."""
         keys = self.locate(request)
@@ -93,7 +104,8 @@ class PlatformRoutes:
     async def _sweep(
         self, keys: PlatformKeys, body: SweepBody, word: str, act: Callable[[str], Awaitable[str]]
     ) -> Response:
-        swept = await sweep_dead(self._store, keys, Match(body.kind, body.error), act, body.limit)
+        match = Match(body.kind, body.error, at_ms(body.ended_by, "ended_by"))
+        swept = await sweep_dead(self._store, keys, match, act, body.limit)
         return reply({word: swept.done, "left": swept.left})
 
     async def pause(self, request: Request) -> Response:
@@ -164,6 +176,11 @@ def listed(job: Listed) -> dict[str, Any]:
         "workerId": record.owner if record.state is State.RUNNING or record.state.ended else None,
         "error": job.error,
     }
+
+
+def grouped(group: Group) -> dict[str, Any]:
+    newest = listed(group.newest) if group.newest else None
+    return {"platform": group.platform, "error": group.error, "count": group.count, "newest": newest}
 
 
 def described(overview: Overview, consumers: list[Consumer]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ PLATFORM_KEYS: Final = (
     "events",
     "ended_completed",
     "ended_failed",
+    "ended_errors",
     "ended_cancelled",
     "ended_kept",
     "control",

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from streams.connection import ServerRefusal, Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
@@ -29,7 +31,7 @@ ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that it
 SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
 TENDING = (
     *("beat", "holdings", "enlist", "reclaim", "bury"),
-    *("tally", "line", "wake", "forget", "release", "fail"),
+    *("tally", "errors", "line", "wake", "forget", "release", "fail"),
 )
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
 TICKING = ("tick", "agenda")
@@ -60,6 +62,21 @@ class Tally(NamedTuple):
     completed: int
     failed: int
     cancelled: int
+
+
+class OfType(Struct, frozen=True):
+    """The failed jobs with one type of error: how many, and the key of the one that failed last."""
+
+    type: str
+    count: int
+    newest: str
+
+
+class Errors(Struct, frozen=True):
+    """How many failed jobs a platform keeps, and those of each type of error, by its name."""
+
+    failed: int
+    types: tuple[OfType, ...]
 
 
 class BrokenOperation(TailraceError):
@@ -244,6 +261,11 @@ class Transitions:
         answers = await self.run(TENDING, [(keys, [Operation("tally", (), ())]) for keys in platforms])
         return [broken(answer) or Tally(*map(int, answer)) for answer in answers]
 
+    async def errors(self, platforms: Sequence[PlatformKeys], most: int) -> list[Errors | BrokenOperation]:
+        """How many failed jobs platforms keep, by the type of their error, in one call; so many types of each."""
+        answers = await self.run(TENDING, [(keys, [Operation("errors", (), (most,))]) for keys in platforms])
+        return [broken(answer) or to_errors(answer) for answer in answers]
+
     async def line(self, platform: PlatformKeys, key: str, policy: Policy) -> Line:
         """See where a job stands in line, and what may hold it up."""
         operation = Operation("line", (platform.record(key),), (key, policy.rate, policy.key_rate))
@@ -369,6 +391,15 @@ def wake(policy: Policy) -> Operation:
 def forget(policy: Policy, most: int) -> Operation:
     times = (round(policy.keep_completed_seconds * 1000), round(policy.keep_failed_seconds * 1000))
     return Operation("forget", (), (times[0], policy.keep_completed, times[1], policy.keep_failed, most))
+
+
+def to_errors(answer: Any) -> Errors:
+    failed, *flat = answer
+    groups = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return Errors(
+        int(failed),
+        tuple(OfType(name.decode(errors="replace"), int(n), key.decode(errors="replace")) for name, n, key in groups),
+    )
 
 
 def checked(answer: Any) -> Any:

@@ -5,6 +5,7 @@
 --       due              zset    where the job rests
 --       control          hash    the platform is held as long when its rate is exceeded
 --       ended_failed     zset    for a job that was started too often
+--       ended_errors     zset    the same by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
 --       idle             zset    consumers that wait for work, to be called

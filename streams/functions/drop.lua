@@ -4,6 +4,7 @@
 --       args             string  the job's args
 --       steps            hash    what its steps gave
 --       ended_failed     zset    the job leaves it
+--       ended_errors     zset    the job leaves it
 --       ended_cancelled  zset    the job leaves it
 --       ended_kept       zset    the job leaves it
 --       alarms           zset    the job leaves it
@@ -20,8 +21,8 @@ end
 if field[2] and call('GET', prefix .. 'dedupe:' .. field[2]) == key then
   call('DEL', prefix .. 'dedupe:' .. field[2])
 end
+leave_failed(key)
 call('DEL', record, log, args, steps)
-call('ZREM', ended_failed, key)
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)
 call('ZREM', alarms, '!' .. key)

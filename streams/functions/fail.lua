@@ -4,6 +4,7 @@
 --       leases           hash    the fence; this attempt's lease is given back
 --       due              zset    where it rests until it is tried again
 --       ended_failed     zset    failed jobs by time, for retention
+--       ended_errors     zset    the same by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
 --       idle             zset    consumers that wait for work, to be called

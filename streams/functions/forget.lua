@@ -1,6 +1,7 @@
 -- forget: remove every key of jobs that ended long enough ago, or are more than are to be kept; bounded.
 -- KEYS  ended_completed  list    completed jobs in the order of their ends
 --       ended_failed     zset    failed jobs by time
+--       ended_errors     zset    failed jobs by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time
 --       ended_kept       zset    jobs with a time of their own, by when it is over
 --       alarms           zset    when they would have expired
@@ -89,7 +90,8 @@ for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled'
       if call('ZSCORE', ended_kept, some[i]) then
         passed = passed + 1
       else
-        call('ZREM', ended, some[i])
+        leave_failed(some[i])
+        call('ZREM', ended_cancelled, some[i])
         remove(some[i])
         kept = kept - 1
       end
@@ -104,7 +106,7 @@ end
 
 for _, key in ipairs(call('ZRANGE', ended_kept, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, tonumber(most) - removed)) do
   call('ZREM', ended_kept, key)
-  call('ZREM', ended_failed, key)
+  leave_failed(key)
   call('ZREM', ended_cancelled, key)
   remove(key)
 end

@@ -8,6 +8,7 @@
 --       front_normal     zset
 --       front_low        zset
 --       ended_failed     zset    for a job that lost too many attempts
+--       ended_errors     zset    the same by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
 --       idle             zset    consumers that wait for work, to be called

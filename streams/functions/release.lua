@@ -7,6 +7,7 @@
 --       front_normal     zset
 --       front_low        zset
 --       ended_failed     zset    for a job that was started too often
+--       ended_errors     zset    the same by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
 --       idle             zset    consumers that wait for work, to be called

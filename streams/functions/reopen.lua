@@ -7,6 +7,7 @@
 --       jobs_normal      stream
 --       jobs_low         stream
 --       ended_failed     zset    the job leaves it
+--       ended_errors     zset    the job leaves it
 --       ended_cancelled  zset    the job leaves it
 --       ended_kept       zset    the job leaves it
 --       events           stream  the live feed
@@ -21,6 +22,7 @@ end
 if state ~= 'failed' and state ~= 'cancelled' then
   return state
 end
+leave_failed(key)
 local seq = emit(key, job, body(job.attempt, 'reopened', nil, more))
 local accepted = call('HGET', record, 'accepted') or job.entry
 local entry = call('XADD', jobs[job.band], '*', 'id', key)
@@ -29,7 +31,6 @@ if job.attempt then
   call('HSET', record, 'earlier', job.attempt) -- attempts of the lives before
 end
 call('HDEL', record, 'ended_ms', 'failures', 'crashes', 'cancel', 'first_ms', 'started', 'owner')
-call('ZREM', ended_failed, key)
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)
 local order = mark(job.marks, 'order')

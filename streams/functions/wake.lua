@@ -8,6 +8,7 @@
 --       front_low     zset
 --       limits        hash    how many jobs of a limit key run
 --       ended_failed  zset    for what has expired
+--       ended_errors  zset    the same by the type of their error
 --       events        stream  the live feed
 --       idle          zset    consumers that wait for work, to be called
 -- ARGV  key_overall  how many of one limit key may run at a time, 0: any number

@@ -309,6 +309,7 @@ async def look_at_platforms(ask: Witness, desk: Desk) -> None:
         await ask("GET", f"/api/platforms/kurly/jobs?state={status}&limit=1")
         await ask("GET", f"/api/platforms/research/jobs?state={status}")
     await ask("GET", "/api/platforms/kurly/dead?limit=1")
+    await ask("GET", "/api/dead")
     await ask("POST", "/api/platforms/kurly/replay", {"limit": 1})
     await ask("POST", "/api/platforms/kurly/drop", {"kind": "drill"})
     await ask("POST", "/api/platforms/kurly/pause", {"by": "me"})
