@@ -156,3 +156,18 @@ class Hint(Struct, frozen=True, gc=False):
 
 decode_event = msgspec.json.Decoder(Event).decode
 encode = msgspec.json.Encoder().encode
+
+
+class OfType(Struct, frozen=True):
+    """The failed jobs with one type of error: how many, and the key of the one that failed last."""
+
+    type: str
+    count: int
+    newest: str
+
+
+class Errors(Struct, frozen=True):
+    """How many failed jobs a platform keeps, and those of each type of error, by its name."""
+
+    failed: int
+    types: tuple[OfType, ...]

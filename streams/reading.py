@@ -8,7 +8,7 @@ from streams.connection import Command, Store
 from streams.errors import JobNotFound
 from streams.events import expand, history_of
 from streams.keys import PlatformKeys, join_id
-from streams.messages import Claim, Hint, Lease, Pulse, Record
+from streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record
 from streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
@@ -236,3 +236,12 @@ async def read_feed_ends(store: Store, streams: Iterable[str]) -> dict[str, Feed
         added = told[b"entries-added"]
         ends[name] = FeedEnd(told[b"last-generated-id"].decode(), added, added - told[b"length"])
     return ends
+
+
+def to_errors(answer: Any) -> Errors:
+    failed, *flat = answer
+    groups = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return Errors(
+        int(failed),
+        tuple(OfType(name.decode(errors="replace"), int(n), key.decode(errors="replace")) for name, n, key in groups),
+    )

@@ -9,16 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from streams.connection import ServerRefusal, Store
 from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.line import Line, to_line
-from streams.messages import Claim, Job, Lease, Pulse
+from streams.messages import Claim, Errors, Job, Lease, Pulse
 from streams.policies import MAX_EVENTS, Policy
-from streams.reading import pairs, to_claims, to_leases, to_pulse, to_steps
+from streams.reading import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps
 from streams.schedules import Agenda, Move, to_agenda
 
 RECLAIM_BATCH = 100  # jobs taken from one owner in one call: a few milliseconds of the server's time
@@ -62,21 +60,6 @@ class Tally(NamedTuple):
     completed: int
     failed: int
     cancelled: int
-
-
-class OfType(Struct, frozen=True):
-    """The failed jobs with one type of error: how many, and the key of the one that failed last."""
-
-    type: str
-    count: int
-    newest: str
-
-
-class Errors(Struct, frozen=True):
-    """How many failed jobs a platform keeps, and those of each type of error, by its name."""
-
-    failed: int
-    types: tuple[OfType, ...]
 
 
 class BrokenOperation(TailraceError):
@@ -391,15 +374,6 @@ def wake(policy: Policy) -> Operation:
 def forget(policy: Policy, most: int) -> Operation:
     times = (round(policy.keep_completed_seconds * 1000), round(policy.keep_failed_seconds * 1000))
     return Operation("forget", (), (times[0], policy.keep_completed, times[1], policy.keep_failed, most))
-
-
-def to_errors(answer: Any) -> Errors:
-    failed, *flat = answer
-    groups = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return Errors(
-        int(failed),
-        tuple(OfType(name.decode(errors="replace"), int(n), key.decode(errors="replace")) for name, n, key in groups),
-    )
 
 
 def checked(answer: Any) -> Any:

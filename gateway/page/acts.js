@@ -13,9 +13,18 @@ export async function copy({ id }) {
   }
 }
 
+// The row of an event comes into sight and lights up.
+export function light({ log, eventId }) {
+  const row = [...log.querySelectorAll("[data-id]")].find((each) => each.dataset.id === eventId);
+  log.querySelector(".events").scrollTop = row?.offsetTop - row?.parentNode.offsetTop - 40;
+  row?.scrollIntoView({ block: "nearest" });
+  row?.classList.remove("lit");
+  requestAnimationFrame(() => row?.classList.add("lit"));
+}
+
 export async function cancel({ path, story }) {
   const running = story.running ? "Its attempt is asked to stop with the next beat." : "It has not started and never will.";
-  if (!(await confirm("Cancel this job?", running, "Cancel the job"))) return;
+  if (!(await confirm("Cancel this job?", running, "Cancel the job", "danger"))) return;
   await attempt(() => act(`${path}/cancel`, { by: "the page" }), (answer) => (answer.status === "cancelling" ? "Its attempt was asked to stop." : "The job is cancelled."));
 }
 
@@ -25,6 +34,6 @@ export async function retry({ path, reopen }) {
 }
 
 export async function drop({ path }) {
-  if (!(await confirm("Drop this job?", "It and its history are gone for good.", "Drop 1 job"))) return;
+  if (!(await confirm("Drop this job?", "It and its history are gone for good.", "Drop 1 job", "danger"))) return;
   if (await attempt(() => act(`${path}/drop`), () => "Dropped.")) location.href = "/";
 }

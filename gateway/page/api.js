@@ -1,26 +1,27 @@
 // Asking the gateway, and the state of the connection to it.
 
-import { clock } from "/page/words.js";
+import { clock, stopAt } from "/page/words.js";
 
 // What the gateway refused, and why; status 0: it did not answer.
 export class Problem extends Error {
   constructor(status, body) {
-    super(body?.detail || (status ? `the gateway answered ${status}` : "The gateway did not answer."));
+    super(body?.detail || (status ? `the gateway answered ${status}` : "the gateway does not answer"));
     this.status = status;
     this.field = body?.field;
   }
 }
 
 async function send(path, options) {
-  // Without a key there is nothing to ask for but a session; the page comes anew with it.
+  // Without a key there is nothing to ask for but a session; with one the page is loaded again.
   if (link.state === "signed out" && path !== "/api/session") throw new Problem(401);
-  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => {
-    throw new Problem(0);
-  });
-  const body = await answer.json().catch(() => null);
+  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => ({ status: 0 }));
+  const body = await answer.json?.().catch(() => null);
+  if (answer.ok) return body;
   if (answer.status === 401) link.up("signed out");
-  if (!answer.ok) throw new Problem(answer.status, body);
-  return body;
+  const problem = new Problem(answer.status, body);
+  if (answer.status === 503) link.why = body?.code === "STORE_AWAY" ? "the store does not answer" : problem.message;
+  else if (!(answer.status > 0 && answer.status < 500)) link.why = "the gateway does not answer";
+  throw problem;
 }
 
 export const ask = (path) => send(path, { headers: { Accept: "application/json" } });
@@ -29,24 +30,30 @@ export const act = (path, body = {}) =>
 export const leave = (path) => send(path, { method: "DELETE" });
 
 const LONGEST_MS = 15_000;
-const OFFLINE_MS = 10_000; // without an answer for so long is more than a hiccup
+const OFFLINE_MS = 10_000; // without an answer for this long it is more than a hiccup
 
 // Twice as long each time, and a little by chance, so that many pages do not come back as one.
 export const pause = (failures) => Math.min(LONGEST_MS, 500 * 2 ** failures) * (0.8 + 0.4 * Math.random());
 
 export const link = {
   state: "connecting",
-  since: 0, // since when nothing is heard
+  since: 0, // while it is lost: the moment that the page shows
+  why: "", // what is wrong
+  shown: false, // whether there was ever anything to show
   next: 0, // when it is tried again
   changed: () => {},
 
   up(state = "live") {
     this.since = this.next = 0;
+    this.why = "";
+    this.shown = true;
+    stopAt(0);
     this.to(state);
   },
-  down(ms) {
-    this.since ||= Date.now();
+  down(ms, heard) {
+    this.since ||= heard || Date.now();
     this.next = Date.now() + ms;
+    stopAt(this.since);
     this.to("lost");
   },
   to(state) {
@@ -63,15 +70,16 @@ export const link = {
   },
 };
 
-// Look again and again while somebody looks at the page; slower while it fails. The answer is a way to look at once.
-// `told` hears how it went: null, or after how many milliseconds it is tried again.
-const tellLink = (wait) => (wait == null ? link.up() : link.down(wait));
+// Look again and again while the page is visible; slower while it fails. The answer is a way to look at once.
+// `told` hears how it went: null, or after how many milliseconds it is tried again, and when it last went well.
+const tellLink = (wait, heard) => (wait == null ? link.up() : link.down(wait, heard));
 
 export function poll(look, ms = 2000, told = tellLink) {
   let timer;
   let failures = 0;
+  let heard = 0;
   let busy = false;
-  let again = false; // somebody asked while we were looking
+  let again = false; // a look was asked for during this one
   async function once() {
     clearTimeout(timer);
     again = busy;
@@ -80,13 +88,14 @@ export function poll(look, ms = 2000, told = tellLink) {
     try {
       await look();
       failures = 0;
+      heard = Date.now();
       told(null);
       timer = setTimeout(once, ms);
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error);
       if (error.status === 401) return;
       const wait = pause(++failures);
-      told(wait);
+      told(wait, heard);
       timer = setTimeout(once, wait);
     } finally {
       busy = false;

@@ -18,17 +18,17 @@ export function dialog(id, title, ...content) {
   return box;
 }
 
-export function confirm(title, text, yes) {
+export function confirm(title, text, yes, tone = "primary") {
   const box = dialog("confirm", title, h("form", { method: "dialog" }, h("p", null, text),
-    h("menu", null, h("button", { value: "no" }, "Keep as it is"), h("button", { value: "yes", id: "confirm-yes", class: "primary" }, yes))));
+    h("menu", null, h("button", { value: "no" }, "Keep as it is"), h("button", { value: "yes", id: "confirm-yes", class: tone }, yes))));
   box.returnValue = "no";
   return new Promise((answer) => {
     box.onclose = () => answer(box.returnValue === "yes");
   });
 }
 
-const KEYS = [["/", "find a job by its id"], ["j k", "next row, previous row"], ["enter", "open it"], ["n", "new job"], ["u", "times in UTC, or of this zone"], ["esc", "back"], ["?", "these keys"]];
+const KEYS = [["/", "find a job by its id"], ["j k", "next row, previous row"], ["enter", "open it"], ["n", "new job", "needs-submit"], ["u", "times in UTC, or of this zone"], ["esc", "back"], ["?", "these keys"]];
 
 export const showKeys = () => dialog("help", "Keys", h("form", { method: "dialog" },
-  h("dl", null, KEYS.map(([keys, words]) => [h("dt", null, keys.split(" ").map((key) => h("kbd", null, key))), h("dd", null, words)])),
+  h("dl", null, KEYS.map(([keys, words, needs]) => [h("dt", { class: needs }, keys.split(" ").map((key) => h("kbd", null, key))), h("dd", { class: needs }, words)])),
   h("menu", null, h("button", null, "Close"))));

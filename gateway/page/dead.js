@@ -1,98 +1,105 @@
-// Dead letters: failed jobs that are still kept, grouped by the type of their error, tried again or dropped.
+// Failed jobs that are still kept, grouped and counted by the store by the type of their error; tried again or dropped.
 
-import { act, ask } from "/page/api.js";
-import { confirm, openSubmit, say } from "/page/dialogs.js";
+import { ask } from "/page/api.js";
+import { action, openSubmit, part } from "/page/dialogs.js";
 import { h } from "/page/dom.js";
-import { ago, count, exact, jobPath, listPath, short } from "/page/words.js";
+import { ago, keyText } from "/page/rows.js";
+import { count, exact, jobPath, listPath } from "/page/words.js";
 
-const MOST = 500; // of a platform
+const MOST = 1000; // jobs of a group that are listed
 const AGAIN_MS = 30_000;
-const AT_ONCE = 4; // requests, when single jobs are acted on
 
 export class DeadLetters {
-  // `shown`: how many jobs of a group; `open`: whether groups are open unless somebody closed them.
-  constructor({ shown = 10, open = false } = {}) {
-    this.known = new Map(); // platform -> { failed, at, groups }
-    this.turned = new Set(); // groups that are not as they are by themselves
+  // `platform`: of this one alone; `shown`: how many jobs of a group; `open`: whether groups are open by themselves.
+  constructor({ platform, shown = 10, open = false } = {}) {
+    this.path = `/api/dead${platform ? `?platform=${encodeURIComponent(platform)}` : ""}`;
+    this.groups = [];
+    this.counted = ""; // for which counts of failed jobs the groups are known
+    this.at = 0;
+    this.turned = new Set(); // groups that a person opened or closed
     this.chosen = new Set(); // jobs
     this.shown = shown;
     this.open = open;
   }
 
-  // Read again only where the number of dead letters changed, or now and then.
+  isOpen = ({ key }) => this.open !== this.turned.has(key);
+
+  // Read again only where a number of failed jobs changed, or now and then; and the jobs of groups that are open.
   async look(platforms) {
-    for (const { platform, failed } of platforms) {
-      const known = this.known.get(platform);
-      if (!failed) this.known.delete(platform);
-      else if (known?.failed !== failed || Date.now() - known.at > AGAIN_MS) {
-        const page = await ask(`/api/platforms/${platform}/dead?limit=${MOST}`);
-        this.known.set(platform, { failed, at: Date.now(), more: page.next != null, groups: groupsOf(platform, page.data) });
-      }
+    const counted = platforms.map(({ platform, failed }) => failed && `${platform} ${failed}`).filter(Boolean).join();
+    if (counted !== this.counted || (counted && Date.now() - this.at > AGAIN_MS)) {
+      const before = new Map(this.groups.map((group) => [group.key, group]));
+      const { data } = counted ? await ask(this.path) : { data: [] };
+      this.groups = data.map((group) => {
+        const key = `${group.platform} ${group.error}`;
+        const known = before.get(key);
+        const same = known?.count === group.count && known.newest?.jobId === group.newest?.jobId;
+        return { ...group, key, jobs: known?.jobs ?? [], read: same ? known.read : 0 };
+      }).sort((one, other) => (other.newest?.endedAt ?? "").localeCompare(one.newest?.endedAt ?? "")); // the newest first
+      [this.counted, this.at] = [counted, Date.now()];
     }
+    for (const group of this.groups) if (this.isOpen(group) && group.read < Math.min(group.count, this.shown)) await this.read(group);
     const there = new Set(this.groups.flatMap(({ jobs }) => jobs.map((job) => job.jobId)));
     for (const id of this.chosen) if (!there.has(id)) this.chosen.delete(id);
   }
 
-  // The group whose last failure is the newest comes first.
-  get groups() {
-    const all = [...this.known.values()].flatMap(({ groups, more }) => groups.map((group) => ({ ...group, more })));
-    return all.sort((one, other) => Date.parse(other.jobs[0].endedAt) - Date.parse(one.jobs[0].endedAt));
+  async read(group) {
+    const { platform, error } = group;
+    const types = this.groups.filter((each) => each.platform === platform).map((each) => each.error);
+    const only = error ? `&error=${encodeURIComponent(error)}` : "";
+    const { data } = await ask(`/api/platforms/${platform}/dead?limit=${this.shown}${only}`);
+    group.jobs = error ? data : data.filter((job) => !types.includes(job.error?.type));
+    group.read = this.shown;
   }
 
-  // Look anew, whatever is known.
+  // Look again, whatever is known.
   forget() {
-    for (const known of this.known.values()) known.at = 0;
+    this.counted = null;
     this.chosen.clear();
+    for (const group of this.groups) group.read = 0;
   }
-}
-
-function groupsOf(platform, jobs) {
-  const groups = new Map();
-  for (const job of jobs) {
-    const type = job.error?.type ?? null;
-    if (!groups.has(type)) groups.set(type, { platform, type, jobs: [] });
-    groups.get(type).jobs.push(job);
-  }
-  return [...groups.values()];
 }
 
 export function deadLetters(dead, look) {
-  const groups = dead.groups;
-  if (!groups.length) return null;
-  const total = [...dead.known.values()].reduce((sum, { failed }) => sum + failed, 0);
+  if (!dead.groups.length) return null;
+  const total = dead.groups.reduce((sum, group) => sum + group.count, 0);
   return h("section", { class: "dead", key: "dead" },
-    h("div", { class: "head" }, h("h2", null, "Dead letters"), h("p", null, `${count(total, "job")} failed for good`)),
-    groups.map((group) => groupView(group, dead, look)));
+    h("div", { class: "head" }, h("h2", null, "Failed jobs"), h("p", null, `${count(total, "job")}, by error`)),
+    dead.groups.map((group) => groupView(group, dead, look)));
 }
 
 function groupView(group, dead, look) {
-  const { platform, type, jobs, more } = group;
-  const key = `${platform} ${type}`;
+  const { platform, error, newest, jobs, key } = group;
   const chosen = jobs.filter((job) => dead.chosen.has(job.jobId));
-  return h("details", { key, open: dead.open !== dead.turned.has(key), ontoggle: (event) => dead.turned[event.target.open === dead.open ? "delete" : "add"](key) },
+  const more = group.count - jobs.length;
+  return h("details", { key, open: dead.isOpen(group), ontoggle: (event) => {
+    dead.turned[event.target.open === dead.open ? "delete" : "add"](key);
+    look();
+  } },
     h("summary", { "data-row": true },
-      h("b", { class: "tone-fail num" }, `${jobs.length}${more ? "+" : ""}`),
-      h("span", { class: "what" }, h("b", null, type ?? "no error was told"), " ", h("span", { class: "dim" }, `on ${platform}`)),
-      h("span", { class: "message" }, jobs[0].error?.message),
-      h("span", { class: "age", title: exact(jobs[0].endedAt) }, ago(jobs[0].endedAt)),
-      h("span", { class: "acts needs-act" }, buttons(group, chosen, dead, look))),
-    h("ul", null, jobs.slice(0, dead.shown).map((job) => jobRow(job, platform, dead, look)),
-      jobs.length > dead.shown && h("li", { key: "more" }, dead.open
-        ? h("button", { type: "button", onclick: () => ((dead.shown *= 4), look()) }, `show ${jobs.length - dead.shown} more`)
-        : h("a", { href: listPath(platform, "failed") }, `and ${jobs.length - dead.shown} more`))));
+      h("b", { class: "tone-fail num" }, group.count),
+      h("span", { class: "what" }, h("b", null, error || "other errors"), " ", h("span", { class: "dim" }, `on ${platform}`)),
+      h("span", { class: "message" }, newest?.error?.message),
+      h("span", { class: "age", title: exact(newest?.endedAt) }, newest && ago(newest.endedAt)),
+      h("span", { class: "acts" }, buttons(group, chosen, dead, look))),
+    h("ul", null, jobs.map((job) => jobRow(job, platform, dead, look)),
+      jobs.length > 0 && more > 0 && h("li", { key: "more" }, !dead.open ? h("a", { href: listPath(platform, "failed") }, `and ${more} more`)
+        : dead.shown < MOST ? h("button", { type: "button", onclick: () => ((dead.shown = Math.min(MOST, 4 * dead.shown)), look()) }, `show more of ${more}`)
+          : `and ${more} more`)));
 }
 
 // Those that are chosen, else all of the group.
 function buttons(group, chosen, dead, look) {
-  if (!chosen.length && group.type == null) return null; // the gateway tells groups apart by their type alone
-  const which = chosen.length ? `${chosen.length} chosen` : group.jobs.length > 1 ? "all" : "";
-  return ["replay", "drop"].map((word) => h("button", { type: "button", key: word, class: word === "drop" ? "danger" : null, onclick: async (event) => {
+  if (!chosen.length && !group.error) return null; // the gateway tells groups apart by their type alone
+  const which = chosen.length ? `${chosen.length} chosen` : group.count > 1 ? "all" : "";
+  return ["replay", "drop"].map((word) => action(`${word} ${which}`.trim(), "act", async (event) => {
     event.preventDefault();
-    if (chosen.length ? await sweepChosen(chosen, word) : await sweep(group, word)) {
+    const sweeps = await part("sweeps");
+    if (sweeps && (chosen.length ? await sweeps.sweepChosen(chosen, word) : await sweeps.sweepAll(group, word))) {
       dead.forget();
       look();
     }
-  } }, `${word} ${which}`.trim()));
+  }, { key: word, class: word === "drop" ? "danger" : "" }));
 }
 
 function jobRow(job, platform, dead, look) {
@@ -101,11 +108,11 @@ function jobRow(job, platform, dead, look) {
       dead.chosen[event.target.checked ? "add" : "delete"](job.jobId);
       look();
     } }),
-    h("a", { href: jobPath(job.jobId), title: job.jobId }, h("code", null, short(job.jobId))),
+    h("a", { href: jobPath(job.jobId), title: job.jobId }, keyText(job.jobId)),
     h("span", { class: "dim kind" }, job.kind),
     h("span", { class: "message" }, job.error?.message),
     h("span", { class: "age", title: exact(job.endedAt) }, ago(job.endedAt)),
-    h("button", { type: "button", class: "small needs-submit", "aria-label": `edit the args of ${job.jobId} and submit them as a new job`, onclick: () => edit(job, platform) }, "edit args…"));
+    action("edit args…", "submit", () => edit(job, platform), { class: "small", "aria-label": `edit the args of ${job.jobId} and submit them as a new job` }));
 }
 
 // A job's args never change: edited ones are a new job.
@@ -113,37 +120,3 @@ async function edit(job, platform) {
   const { data } = await ask(`/api/jobs/${encodeURIComponent(job.jobId)}/args`).catch(() => ({ data: { kept: false } }));
   openSubmit({ platform, kind: job.kind, args: data.kept ? data.args : undefined, from: job.jobId });
 }
-
-// The question names a number, and no more than that number is acted on.
-async function sweep({ platform, type, jobs }, word) {
-  if (!(await sure(jobs.length, word, `${type} on ${platform}`))) return false;
-  const body = { error: type, limit: jobs.length, ...(word === "replay" && { by: "the page" }) };
-  try {
-    const answer = await act(`/api/platforms/${platform}/${word}`, body);
-    tell(word, answer.replayed ?? answer.dropped, answer.left ? `, ${answer.left} are left` : "");
-  } catch (error) {
-    say(error.message, "fail");
-  }
-  return true;
-}
-
-async function sweepChosen(jobs, word) {
-  if (!(await sure(jobs.length, word, jobs.length === 1 ? jobs[0].jobId : "the chosen ones"))) return false;
-  const left = [...jobs];
-  let done = 0;
-  let refused = "";
-  const [way, body] = word === "replay" ? ["retry", { by: "the page" }] : ["drop", {}];
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    for (let job = left.shift(); job; job = left.shift()) {
-      await act(`/api/jobs/${encodeURIComponent(job.jobId)}/${way}`, body).then(() => done++, (error) => (refused = error.message));
-    }
-  }));
-  tell(word, done, refused && `, ${jobs.length - done} refused: ${refused}`, refused && "fail");
-  return true;
-}
-
-const tell = (word, n, rest, tone) => say(`${word === "replay" ? "Replayed" : "Dropped"} ${n}${rest}.`, tone);
-
-const sure = (n, word, which) => (word === "replay"
-  ? confirm(`Replay ${count(n, "failed job")}?`, `${which}: each goes back in line and keeps its history.`, `Replay ${n}`)
-  : confirm(`Drop ${count(n, "failed job")}?`, `${which}: gone for good, with their histories.`, `Drop ${n}`));

@@ -1,4 +1,7 @@
-// What is told to a person, and the way to what is asked of them, which comes when it is first needed.
+// What is told to a person, what can be done, and the parts of the page that come when they are first needed.
+
+import { link } from "/page/api.js";
+import { h } from "/page/dom.js";
 
 const line = document.getElementById("said");
 let fading;
@@ -23,7 +26,7 @@ export async function attempt(what, words) {
     say(words(answer));
     return answer;
   } catch (error) {
-    say(error.status ? error.message : "The gateway did not answer; nothing is known to have changed.", "fail");
+    say(error.status ? error.message : "The gateway did not answer; it may or may not have done it.", "fail");
     return null;
   }
 }
@@ -32,7 +35,17 @@ export async function attempt(what, words) {
 export const sheet = (name) => new Promise((done) =>
   document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/page/${name}.css`, onload: done, onerror: done })));
 
-// One question before anything is done; the answer is whether it is to be done.
-export const confirm = async (title, text, yes) => (await import("/page/asking.js")).confirm(title, text, yes);
-export const showKeys = async () => (await import("/page/asking.js")).showKeys();
-export const openSubmit = async (given) => (await import("/page/submit.js")).openSubmit(given);
+// A part that is not here yet; null when it cannot be loaded, and that is said.
+export const part = (name) => import(`/page/${name}.js`).catch(() => {
+  say(`${name}.js could not be loaded. Reload the page once the gateway answers.`, "fail");
+  return null;
+});
+
+// A button that changes something: hidden without the scope that it needs, disabled while nobody answers.
+export const action = (words, needs, onclick, { class: tone = "", ...more } = {}) =>
+  h("button", { type: "button", class: `${tone} needs-${needs}`.trim(), disabled: link.state === "lost", onclick, ...more }, words);
+
+// Whether to do it; `tone` danger: it cannot be undone.
+export const confirm = async (title, text, yes, tone) => (await part("asking"))?.confirm(title, text, yes, tone);
+export const showKeys = async () => (await part("asking"))?.showKeys();
+export const openSubmit = async (given) => (await part("submit"))?.openSubmit(given);

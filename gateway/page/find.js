@@ -1,4 +1,4 @@
-// A job by its key alone: each platform is asked once.
+// A job by its key alone, or by the end of it as the page shows it: each platform is asked.
 
 import { ask } from "/page/api.js";
 import { dialog } from "/page/asking.js";
@@ -6,15 +6,33 @@ import { say } from "/page/dialogs.js";
 import { h } from "/page/dom.js";
 import { jobPath } from "/page/words.js";
 
-const MOST = 50; // platforms
+const AT_ONCE = 25; // platforms
+const MOST = 500;
+const STATES = ["active", "failed", "completed", "waiting", "delayed", "cancelled"];
 
-export async function findKey(key) {
-  const platforms = await ask("/api/platforms?wait=0").then(({ data }) => data, () => []);
-  const asked = platforms.slice(0, MOST).map(({ platform }) => `${platform}.${key}`);
-  const there = await Promise.all(asked.map((id) => ask(`/api/jobs/${encodeURIComponent(id)}`).then(() => true, () => false)));
-  const found = asked.filter((_, i) => there[i]);
-  if (found.length === 1) location.href = jobPath(found[0]);
-  else if (!found.length) say(`No platform has a job with the key ${key}. An id is platform.key, for example research.${key}.`, "fail");
-  else dialog("found", `${found.length} jobs have this key`, h("ul", null, found.map((id) => h("li", { key: id }, h("a", { href: jobPath(id) }, h("code", null, id))))),
+export async function findKey(text) {
+  const end = text.replace(/^(…|\.\.\.)/, "");
+  const look = end === text ? byKey : byEnd;
+  const platforms = await ask("/api/platforms?wait=0").then(({ data }) => data.map(({ platform }) => platform), () => null);
+  if (!platforms) return say("The job cannot be looked for: the gateway does not answer.", "fail");
+  const found = new Set(end === text ? [] : onThisPage(end));
+  for (let i = 0; i < Math.min(MOST, platforms.length) && !found.size; i += AT_ONCE) {
+    const ids = await Promise.all(platforms.slice(i, i + AT_ONCE).map((platform) => look(platform, end)));
+    ids.flat().forEach((id) => found.add(id));
+  }
+  const asked = platforms.length > MOST ? `The first ${MOST} platforms have no job` : "No platform has a job";
+  if (found.size === 1) location.href = jobPath([...found][0]);
+  else if (!found.size) say(`${asked} with the key ${text}. A job id is platform.key, for example research.tides-1.`, "fail");
+  else dialog("found", `${found.size} jobs have this key`, h("ul", null, [...found].map((id) => h("li", { key: id }, h("a", { href: jobPath(id) }, h("code", null, id))))),
     h("form", { method: "dialog" }, h("menu", null, h("button", null, "Close"))));
 }
+
+const byKey = (platform, key) => ask(`/api/jobs/${encodeURIComponent(`${platform}.${key}`)}`).then(({ data }) => [data.jobId], () => []);
+
+// The end of a key is looked for among the first thousand jobs of each state.
+async function byEnd(platform, end) {
+  const pages = await Promise.all(STATES.map((state) => ask(`/api/platforms/${platform}/jobs?state=${state}&limit=1000`).then(({ data }) => data, () => [])));
+  return pages.flat().map((job) => job.jobId).filter((id) => id.endsWith(end));
+}
+
+const onThisPage = (end) => [...document.querySelectorAll('a[href^="/jobs/"]')].map((link) => decodeURIComponent(link.pathname.slice(6))).filter((id) => id.endsWith(end));

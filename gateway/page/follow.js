@@ -1,15 +1,15 @@
-// One job's events: a single EventSource, opened again by ourselves, with the id of the last event that arrived: a
-// browser gives up for good on an answer that is no stream, as a proxy's 502, and never on a link that died in silence.
+// One job's events: an EventSource that the page itself opens again, with the id of the last event: a browser gives up
+// on an answer that is no stream, as a proxy's 502, and never on a link that died in silence.
 
 import { link, pause } from "/page/api.js";
 
-const QUIET_MS = 700; // open for so long without an end: it is live, even when nothing has happened
+const QUIET_MS = 700; // open for this long: it is live, even when nothing has happened
 const OPEN_MS = 9000; // until an answer begins
-const SILENT_MS = 25_000; // then it is opened anew
+const SILENT_MS = 25_000; // then it is opened again
 
 export function follow(jobId, { event, reset, ended, gone }) {
   let source, timer, settling, silence;
-  let expecting = false; // somebody gave an ended job another life
+  let expecting = false; // an ended job was retried
   let last = "";
   let failures = 0;
 

@@ -1,13 +1,12 @@
 // One job: its lanes, its events as they come, what it was asked and what came of it.
 
 import { ask, link } from "/page/api.js";
-import { openSubmit, whisper } from "/page/dialogs.js";
+import { action, openSubmit, part, whisper } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
 import { follow } from "/page/follow.js";
-import { History, storyOf } from "/page/lanes.js";
-import { fencedLine, waitingLines } from "/page/line.js";
+import { History, storyOf, workOf } from "/page/lanes.js";
 import { timeline } from "/page/timeline.js";
-import { clock, day, duration, exact, keyOf, listPath, precise, pretty, TONES } from "/page/words.js";
+import { clock, day, duration, exact, keyOf, listPath, now, precise, pretty, TONES } from "/page/words.js";
 
 const PIECE = 500; // events in the log, unless asked for more
 const QUIET_MS = 3000; // without news for so long, ask whether its worker still beats
@@ -20,15 +19,16 @@ export async function show(main, id) {
   const opened = new Set(); // events that are shown whole
   let job = null;
   let args = null;
-  let saved = new Map(); // what steps gave: null until somebody wants to see it
+  let saved = new Map(); // what steps gave; null: not asked for yet
   let history = new History();
   let fresh = null; // the history after a reset, until its first event is here
   let story = storyOf([]);
   let skew = 0; // how far this machine's clock is ahead of the store's
   let began = 0;
-  let live = []; // the delays of events that came while we watched
+  let live = []; // the delays of the last live events
   let silent = null; // for how long its worker has not beaten
-  let refused = []; // late writes, as their workers count them
+  let refused = null; // late writes, as their workers count them
+  let line = null; // what tells of all that; it comes when it is needed
   let read = "";
   let shown = PIECE;
   let framed = false;
@@ -60,9 +60,9 @@ export async function show(main, id) {
   setInterval(() => !story.ended && !document.hidden && history.events.length && (showLanes(), showHead()), 250);
   setInterval(wonder, ASK_MS);
   setTimeout(wonder, 300);
-  document.addEventListener("zone", showAll);
+  document.addEventListener("redraw", () => history.events.length && showAll());
 
-  // Whether there is such a job, as far as anybody can tell.
+  // Whether there is such a job, as far as is known.
   async function load() {
     try {
       job = (await ask(path)).data;
@@ -91,22 +91,20 @@ export async function show(main, id) {
   // What no event tells.
   async function wonder() {
     if (document.hidden || !history.events.length) return;
-    if (["waiting", "delayed"].includes(story.state)) await load();
+    const waits = ["waiting", "delayed"].includes(story.state);
+    if (waits) await load();
     const last = story.last && Date.parse(story.last.time);
     const worried = story.running && Date.now() - skew - last > QUIET_MS;
-    const curious = story.crashes > 0 && (!story.ended || Date.now() - last < 60_000 || !refused.asked);
-    if (!worried && !curious) return;
-    const { data } = await ask("/api/v2/workers/status").catch(() => ({ data: { workers: [] } }));
-    refused = data.workers.flatMap((each) => each.refused.filter((one) => one.job_id === id).map((one) => ({ ...one, worker: each.worker_id })));
-    refused.asked = true;
-    const worker = data.workers.find((each) => each.worker_id === story.running?.worker);
-    const age = worker && (worker.last_change_seconds ?? worker.watched_seconds);
-    silent = worker && (worker.alive === false || age > Math.max(3, 0.4 * (worker.deadline_seconds ?? 10))) ? age : null;
+    const curious = story.crashes > 0 && (!story.ended || Date.now() - last < 60_000 || !refused);
+    if (!worried && !curious && !waits) return;
+    line ??= await import("/page/line.js").catch(() => null);
+    if (line && !waits) ({ refused, silent } = await line.askWorkers(id, story.running?.worker));
+    showHead();
     showLanes();
   }
 
-  // What can be done comes when somebody wants to.
-  const act = async (what) => (await import("/page/acts.js"))[what]({ id, path, story, reopen });
+  // What can be done comes when it is asked for.
+  const act = async (what, more) => (await part("acts"))?.[what]({ id, path, story, reopen, log, ...more });
 
   // What is seen
 
@@ -130,18 +128,17 @@ export async function show(main, id) {
   }
 
   function status() {
-    if (story.state === "active" && silent != null) return "silent";
+    if (story.state === "running" && silent != null) return "silent";
     if (story.running?.cancelling) return "cancelling";
     const until = story.lanes.at(-1)?.wait?.until;
-    return story.state === "delayed" && until && until < Date.now() - skew ? "waiting" : story.state;
+    return story.state === "delayed" && until && until < now() - skew ? "waiting" : story.state;
   }
 
   function showHead() {
     const word = status();
     const progress = story.ended ? null : story.progress;
     document.title = `${progress != null ? `${Math.round(progress)} %` : word} · ${keyOf(id)}`;
-    const first = story.lanes[0]?.started;
-    const took = first ? ((story.ended ? Date.parse(story.last.time) : Date.now() - skew) - first) / 1000 : null;
+    const took = workOf(story.lanes, now() - skew) / 1000;
     const limits = job?.limits ?? {};
     draw(head,
       h("div", { class: "title" },
@@ -149,30 +146,30 @@ export async function show(main, id) {
         h("h1", null, h("code", null, id)),
         h("button", { type: "button", class: "small", onclick: () => act("copy") }, "copy"),
         h("span", { class: "acts" },
-          !story.ended && !story.running?.cancelling && h("button", { type: "button", key: "cancel", class: "danger needs-act", onclick: () => act("cancel") }, "cancel"),
+          !story.ended && !story.running?.cancelling && action("cancel", "act", () => act("cancel"), { key: "cancel", class: "danger" }),
           ["failed", "cancelled"].includes(story.state) && [
-            h("button", { type: "button", key: "retry", class: "primary needs-act", onclick: () => ((tail = true), act("retry")) }, "retry"),
-            h("button", { type: "button", key: "drop", class: "danger needs-act", onclick: () => act("drop") }, "drop")],
-          h("button", { type: "button", key: "again", class: "needs-submit", onclick: () => openSubmit({ platform: job?.platform, kind: job?.kind, args: args?.kept ? args.args : undefined, from: id }) }, "edit and submit…"),
+            action("retry", "act", () => ((tail = true), act("retry")), { key: "retry", class: "primary" }),
+            action("drop", "act", () => act("drop"), { key: "drop", class: "danger" })],
+          action("edit and submit…", "submit", () => openSubmit({ platform: job?.platform, kind: job?.kind, args: args?.kept ? args.args : undefined, from: id }), { key: "again" }),
           h("a", { class: "button", key: "raw", href: path }, "raw JSON"))),
       h("p", { class: "facts" },
         h("span", { class: `chip tone-${TONES[word]}`, id: "state" }, word),
         progress != null && h("span", { class: "num" }, `${Math.round(progress)} %`),
         story.lanes.at(-1)?.attempt && h("span", null, `attempt ${story.lanes.at(-1).attempt}`),
-        took != null && h("span", { class: "num" }, duration(took)),
+        took > 0 && h("span", { class: "num", title: "at work, over all attempts" }, `took ${duration(took)}`),
         job && [h("a", { href: listPath(job.platform, "active") }, job.platform), h("span", null, job.kind),
           job.priority !== "normal" && h("span", null, `${job.priority} priority`)],
         story.failures > 0 && h("span", null, `failures ${story.failures}${limits.attempts ? ` of ${limits.attempts}` : ""}`),
         story.crashes > 0 && h("span", null, `workers lost ${story.crashes}${limits.crashes ? ` of ${limits.crashes}` : ""}`),
         job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(job.createdAt)}`)),
-      ["waiting", "delayed"].includes(word) && waitingLines(job?.waiting, Date.now() - skew));
+      ["waiting", "delayed"].includes(word) && line?.waitingLines(job?.waiting, now() - skew));
   }
 
   function showLanes() {
     draw(lanes, h("h2", { class: "unseen" }, "Attempts"),
-      timeline(story, Date.now() - skew, { read: readOut, open: openStep, silent }),
-      fencedLine(story.lanes, refused),
-      h("p", { class: "readout", key: "readout" }, read || (story.lanes.some((lane) => lane.steps.length) && "Point at a step to read what it said, press it to see all of it.")));
+      timeline(story, now() - skew, { read: readOut, open: openStep, silent }),
+      line?.fencedLine(story.lanes, refused ?? []),
+      h("p", { class: "readout", key: "readout" }, read || (story.lanes.some((lane) => lane.steps.length) && "Point at a step to read it, press it to open it.")));
   }
 
   function readOut(text) {
@@ -209,15 +206,10 @@ export async function show(main, id) {
 
   // A segment opens what was reported with it, and what was saved under its name.
   function openStep(eventId, step) {
-    const index = history.events.findIndex((event) => event.id === eventId);
-    shown = Math.max(shown, history.events.length - index);
+    shown = Math.max(shown, history.events.length - history.events.findIndex((event) => event.id === eventId));
     opened.add(eventId);
     showLog();
-    const row = [...log.querySelectorAll("[data-id]")].find((each) => each.dataset.id === eventId);
-    log.querySelector(".events").scrollTop = row?.offsetTop - row?.parentNode.offsetTop - 40;
-    row?.scrollIntoView({ block: "nearest" });
-    row?.classList.remove("lit");
-    requestAnimationFrame(() => row?.classList.add("lit"));
+    act("light", { eventId });
     if (saved.has(String(step)) && saved.get(String(step)) == null) openSaved(String(step));
   }
 

@@ -1,5 +1,4 @@
-// What happened to a job, told from nothing but its events: a lane for each attempt, and the time axis they share.
-// Pure: events and a time in, plain values out.
+// What happened to a job, from its events alone: a lane for each attempt, and their time axis. Pure.
 
 import { mark, percent } from "/page/words.js";
 
@@ -23,12 +22,14 @@ export class History {
 export function storyOf(events) {
   const story = { lanes: [], state: "waiting", failures: 0, crashes: 0, progress: null, ended: false, last: null };
   let lane = null; // the attempt that runs
+  let left = 0; // when the last attempt, or life, was over
   let wait = null; // since when the job waits for the next one, why, and until when by itself
 
   function leave(at, outcome, event) {
     if (!lane) story.lanes.push((lane = { attempt: null, worker: null, wait, started: null, steps: [] }));
-    Object.assign(lane, { end: at, outcome, reason: event.reason, error: event.error, by: event.by });
+    Object.assign(lane, { end: at, outcome, reason: event.reason, lost: event.reason === "lost", error: event.error, by: event.by });
     lane = null;
+    left = at;
   }
 
   for (const event of events) {
@@ -42,7 +43,7 @@ export function storyOf(events) {
       case "started":
         lane = { attempt: event.attempt, worker: event.workerId, wait, started: at, at, steps: [], end: null, outcome: null };
         story.lanes.push(lane);
-        story.state = "active";
+        story.state = "running";
         story.progress = null;
         break;
       case "progress":
@@ -77,7 +78,7 @@ export function storyOf(events) {
         if (lane) lane.cancelling = at;
         break;
       case "reopened":
-        wait = { from: at, why: "reopened", until: null };
+        wait = { from: left || at, why: "reopened", until: at };
         story.state = "waiting";
         story.failures = story.crashes = 0;
         break;
@@ -99,28 +100,32 @@ export function storyOf(events) {
 const NICE = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 const niceStep = (seconds) => NICE.find((step) => step >= seconds) ?? Math.ceil(seconds / 86400) * 86400;
 
-// Where each moment stands, in per cent. A long wait would press the work into a sliver, so waits are shortened to a
-// share of the work, and say so. While the job goes on, the axis ends at a round time: lanes grow into what is free.
+// For how many milliseconds attempts were at work.
+export const workOf = (lanes, now) => lanes.reduce((sum, { started, end }) => sum + (started ? (end ?? now) - started : 0), 0);
+
+// The stretches from `first` to `last` in which no attempt ran.
+function idleOf(lanes, now, first, last) {
+  const idle = [];
+  let from = first;
+  for (const { started, end } of lanes) {
+    if (!started) continue;
+    if (started > from) idle.push({ from, to: started });
+    from = Math.max(from, end ?? now);
+  }
+  return last > from ? [...idle, { from, to: last }] : idle;
+}
+
+// Where each moment stands, in per cent. Work keeps its proportions; time without work that would press it into a sliver
+// is cut, and `breaks` says where. While the job goes on, the axis ends at a round time: lanes grow into what is free.
 export function axisOf(lanes, now, ended) {
   const first = lanes[0]?.wait?.from ?? lanes[0]?.started ?? now;
   const rest = ended ? 0 : (lanes.at(-1)?.wait?.until ?? 0); // a wait that ends by itself is drawn to its end
   const last = Math.max(first + 100, ...lanes.map((lane) => lane.end ?? Math.max(now, lane.started ? 0 : rest)));
-  const cuts = [];
-  let work = 0;
-  for (const lane of lanes) {
-    if (lane.started) work += (lane.end ?? now) - lane.started;
-    const to = lane.started ?? lane.end ?? last;
-    if (lane.wait && to > lane.wait.from) cuts.push({ from: lane.wait.from, to });
-  }
-  const most = work > 0 ? Math.max(0.7 * work, 1000) : Infinity;
-  let saved = 0;
-  const shortened = cuts
-    .filter((cut) => cut.to - cut.from > 1.5 * most)
-    .map((cut) => {
-      const gain = cut.to - cut.from - most;
-      saved += gain;
-      return { ...cut, most, gain };
-    });
+  const idle = idleOf(lanes, now, first, last);
+  const work = workOf(lanes, now);
+  const most = work > 0 ? Math.max((0.4 * work) / idle.filter(({ from, to }) => to - from > 1000).length, 1000) : Infinity;
+  const shortened = idle.filter(({ from, to }) => to - from > 1.5 * most).map((cut) => ({ ...cut, gain: cut.to - cut.from - most }));
+  const saved = shortened.reduce((sum, { gain }) => sum + gain, 0);
   const shown = (at) => {
     let place = at - first;
     for (const cut of shortened) {
@@ -143,7 +148,7 @@ export function axisOf(lanes, now, ended) {
       if (!ticks.length || (place - ticks.at(-1).place > 9 && words !== ticks.at(-1).words)) ticks.push({ place, words });
     }
   }
-  return { at, ticks, isShort: (wait) => shortened.some((cut) => cut.from === wait.from) };
+  return { at, ticks, breaks: shortened.map(({ from, to }) => (at(from) + at(to)) / 2) };
 }
 
 function openStretches(first, last, cuts) {

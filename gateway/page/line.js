@@ -1,7 +1,14 @@
-// Why a job waits, and what is known of late writes: a few words where they matter.
+// What no event tells of a job: why it waits, whether its worker still beats, and which late writes were refused.
+// It comes when there is something of that to tell.
 
+import { ask } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { about, clock, count, jobPath, ordinal } from "/page/words.js";
+import { clock, count, duration, jobPath } from "/page/words.js";
+
+// An estimate is said in round words.
+const about = (seconds) => (seconds < 50 ? `${Math.max(1, Math.round(seconds))} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : duration(seconds));
+
+const ordinal = (n) => `${n}${{ 1: "st", 2: "nd", 3: "rd" }[n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] ?? "th"}`;
 
 // "3rd in line", and a sentence for each thing that it waits for, the decisive one first.
 export function waitingLines(waiting, now) {
@@ -24,9 +31,19 @@ function sentence({ detail, job, until }, now) {
 // Writes that came after a takeover were refused by the store and are nowhere in the history. How many there were only
 // their worker knows, and tells for as long as it lives.
 export function fencedLine(lanes, refused) {
-  const lost = lanes.filter((lane) => lane.outcome === "superseded" && lane.reason === "lost");
+  const lost = lanes.filter((lane) => lane.lost);
   if (!lost.length) return null;
   const told = refused.map(({ writes, worker }) => `${count(writes, "write")} by ${worker}`);
   return h("p", { class: "fenced", key: "fenced" }, told.length ? `ignored after takeover: ${told.join(", ")} (fenced)`
     : `fenced: whatever ${[...new Set(lost.map((lane) => lane.worker))].join(", ")} may still write is refused`);
+}
+
+// Of the job's worker: for how long it has not beaten, if that is long, and the late writes that workers count.
+export async function askWorkers(id, worker) {
+  const { data } = await ask("/api/v2/workers/status").catch(() => ({ data: { workers: [] } }));
+  const refused = data.workers.flatMap((each) => each.refused.filter((one) => one.job_id === id).map((one) => ({ ...one, worker: each.worker_id })));
+  const its = data.workers.find((each) => each.worker_id === worker);
+  const age = its && (its.last_change_seconds ?? its.watched_seconds);
+  const silent = its && (its.alive === false || age > Math.max(3, 0.4 * (its.deadline_seconds ?? 10))) ? age : null;
+  return { refused, silent };
 }

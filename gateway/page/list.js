@@ -2,10 +2,12 @@
 
 import { ask, link, poll } from "/page/api.js";
 import { deadLetters, DeadLetters } from "/page/dead.js";
+import { action } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
 import { hear } from "/page/hear.js";
+import { ago } from "/page/rows.js";
 import { confirmRestart } from "/page/workers.js";
-import { ago, clock, count, exact, jobPath, keyOf, listPath, TONES } from "/page/words.js";
+import { clock, count, exact, jobPath, keyOf, listPath, TONES } from "/page/words.js";
 
 const STATES = { waiting: "waiting", active: "running", delayed: "delayed", completed: "completed", failed: "failed", cancelled: "cancelled" };
 const PIECE = 50;
@@ -18,7 +20,7 @@ export function show(main, platform, state) {
       Object.entries(STATES).map(([word, counted], i) => [i ? ", " : "", h("a", { href: listPath(platform, word) }, counted)])));
   }
   const path = `/api/platforms/${encodeURIComponent(platform)}`;
-  const dead = new DeadLetters({ shown: PIECE, open: true });
+  const dead = new DeadLetters({ platform, shown: PIECE, open: true });
   let pages = 1;
   let found = null;
   let unknown = null;
@@ -39,7 +41,7 @@ export function show(main, platform, state) {
   hear(`/api/events?platform=${encodeURIComponent(platform)}`, { missed: look, event: ({ status }) => {
     if (status !== "progress") expected ||= setTimeout(() => ((expected = 0), look()), 1000);
   } });
-  document.addEventListener("zone", () => found && showAll());
+  document.addEventListener("redraw", () => found && showAll());
 
   async function read() {
     const jobs = [];
@@ -60,7 +62,7 @@ export function show(main, platform, state) {
     draw(main,
       h("div", { class: "title" }, h("a", { href: "/", class: "back" }, "platforms"), h("h1", null, platform),
         !unseen && h("span", { class: data.paused || !consumers.length ? "tone-silent" : "dim" }, standing(data)),
-        h("span", { class: "acts" }, h("button", { type: "button", class: "needs-admin", disabled: !consumers.length, onclick: () => confirmRestart(consumers, platform).then(look) }, "restart consumers"))),
+        h("span", { class: "acts" }, consumers.length > 0 && action("restart workers", "admin", () => confirmRestart(consumers, platform).then(look)))),
       h("nav", { class: "tabs", "aria-label": "state" }, Object.entries(STATES).map(([word, counted]) =>
         h("a", { href: listPath(platform, word), "aria-current": word === state ? "page" : null }, counted, " ", h("span", { class: "dim num" }, data[counted])))),
       state === "failed" && deadLetters(dead, look),
@@ -72,7 +74,7 @@ export function show(main, platform, state) {
 
 function standing(data) {
   if (data.paused) return `paused${data.pausedBy ? ` by ${data.pausedBy}` : ""}`;
-  return data.consumers.length ? count(data.consumers.length, "consumer") : `no consumer serves this: python3 -m ops consume ${data.platform}`;
+  return data.consumers.length ? count(data.consumers.length, "worker") : `no worker serves this: python3 -m ops consume ${data.platform}`;
 }
 
 // What else is of interest: when it ended, runs, was started; of one that waits, how it is ranked.

@@ -1,22 +1,31 @@
 // The page: which view this address is, the header, and the keys.
 
 import { ask, leave, link, poll } from "/page/api.js";
-import { openSubmit, sheet, showKeys, whisper } from "/page/dialogs.js";
-import { bytes, count, jobPath, keep, zone } from "/page/words.js";
+import { openSubmit, part, sheet, showKeys, whisper } from "/page/dialogs.js";
+import { bytes, clock, count, jobPath, keep, zone } from "/page/words.js";
 
 const by = (id) => document.getElementById(id);
 const AROUND_MS = 10_000;
 
 // The header
 
+const set = (id, words) => by(id).textContent !== words && (by(id).textContent = words);
+
 function showLink(before) {
-  by("link").dataset.state = link.state;
-  if (by("link-text").textContent !== link.words) by("link-text").textContent = link.words;
+  const lost = link.state === "lost";
+  const why = link.why || "the connection is lost";
+  by("link").dataset.state = document.documentElement.dataset.link = link.state;
+  set("link-text", link.words);
+  set("stale", lost && link.shown ? `showing ${clock(link.since)}; ${why}` : "");
+  set("first", lost && !link.shown ? `Nothing can be shown yet: ${why}. This page tries again by itself.` : "");
+  by("submit-open").disabled = lost;
   if (before && before !== link.state && before !== "connecting") whisper(link.state === "lost" ? "connection lost" : `connection ${link.state}`);
 }
 link.changed = async (before) => {
   showLink(before);
-  if (link.state === "signed out") (await import("/page/signin.js")).signIn();
+  if (before !== link.state) document.dispatchEvent(new Event("redraw"));
+  if (link.state === "signed out") (await part("signin"))?.signIn();
+  else if (before === "lost" && link.state !== "lost" && !document.documentElement.dataset.may) lookAtSession();
 };
 setInterval(() => link.state === "lost" && showLink(), 500);
 
@@ -24,10 +33,10 @@ function showZone() {
   by("zone").textContent = zone.utc ? "UTC" : "local time";
   by("zone").setAttribute("aria-label", `Times are ${zone.utc ? "UTC" : "of this zone"}`);
 }
-document.addEventListener("zone", showZone);
+document.addEventListener("redraw", showZone);
 showZone();
 
-// What stands around the jobs. Whatever is wrong with the connection is for the views to say.
+// The store and the workers. What is wrong with the connection is told by the views.
 async function lookAround() {
   const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then(({ data }) => data, () => null)));
   if (store) {
@@ -60,7 +69,7 @@ by("find").onsubmit = (event) => {
   event.preventDefault();
   const id = by("find-id").value.trim();
   if (id.includes(".")) location.href = jobPath(id);
-  else if (id) import("/page/find.js").then(({ findKey }) => findKey(id));
+  else if (id) part("find").then((find) => find?.findKey(id));
 };
 
 // The keys
@@ -76,7 +85,7 @@ const KEYS = {
   "/": () => by("find-id").select(),
   j: () => move(1),
   k: () => move(-1),
-  n: () => openSubmit(),
+  n: () => by("submit-open").checkVisibility() && !by("submit-open").disabled && openSubmit(),
   u: () => zone.turn(),
   "?": showKeys,
   Escape: () => location.pathname + location.search !== "/" && (location.href = "/"),
@@ -100,8 +109,10 @@ addEventListener("keydown", (event) => {
 const [, job] = location.pathname.match(/^\/jobs\/(.+)$/) ?? [];
 const query = new URLSearchParams(location.search);
 const view = job ? "job" : query.get("platform") ? "list" : "overview";
-const [{ show }] = await Promise.all([import(`/page/${view}.js`), sheet(job ? "job" : "overview"), lookAtSession()]);
-if (link.state !== "signed out") {
+const [here] = await Promise.all([part(view), sheet(job ? "job" : "overview"), lookAtSession()]);
+if (!here) set("first", "This page could not be loaded whole: the gateway does not answer. Reload it.");
+else if (link.state !== "signed out") {
+  const { show } = here;
   if (job) show(by("main"), decodeURIComponent(job));
   else show(by("main"), query.get("platform"), query.get("state") || "active");
   poll(lookAround, AROUND_MS, () => {});

@@ -2,12 +2,13 @@
 
 import { act, ask, poll } from "/page/api.js";
 import { deadLetters, DeadLetters } from "/page/dead.js";
-import { attempt, confirm } from "/page/dialogs.js";
+import { action, attempt, confirm } from "/page/dialogs.js";
 import { draw, h } from "/page/dom.js";
 import { hear } from "/page/hear.js";
+import { keyText, short } from "/page/rows.js";
 import { legend, sparkline, Trends } from "/page/trends.js";
 import { workerTable } from "/page/workers.js";
-import { count, duration, exact, jobPath, listPath, percent, short } from "/page/words.js";
+import { count, duration, exact, jobPath, listPath, now, percent } from "/page/words.js";
 
 const SHOWN = 3; // running jobs in a row
 const SOON_MS = 300; // after an event that changes the counts
@@ -40,7 +41,7 @@ export function show(main) {
   });
   hear("/api/events", { event, missed: look });
   setInterval(() => state && !document.hidden && showAll(), 1000); // ages grow
-  document.addEventListener("zone", () => state && showAll());
+  document.addEventListener("redraw", () => state && showAll());
 
   function event({ jobId, status, step, of }) {
     if (!state) return;
@@ -61,6 +62,7 @@ export function show(main) {
 
   function showAll() {
     const { first, platforms, running, workers } = state;
+    const older = Math.max(0, now() - seenAt) / 1000;
     const [only] = running;
     document.title = running.length === 1 ? `${only.progress == null ? "running" : `${Math.round(only.progress)} %`} · ${short(only.job_id)}`
       : running.length ? `${running.length} running · Tailrace` : "Tailrace";
@@ -69,12 +71,12 @@ export function show(main) {
       h("section", { class: "platforms", key: "platforms" },
         h("div", { class: "head" }, h("h2", null, "Platforms"), h("p", null, summary(platforms)), legend()),
         h("table", null,
-          h("thead", null, h("tr", null, ["platform", "waiting", "running", "delayed", "dead", "oldest", "last 10 min", ""].map((name) =>
+          h("thead", null, h("tr", null, ["platform", "waiting", "running", "delayed", "failed", "oldest", "last 10 min", ""].map((name) =>
             h("th", { scope: "col", class: `c-${name.split(" ").at(-1) || "act"}` }, name || h("span", { class: "unseen" }, "pause"))))),
-          h("tbody", null, platforms.map((each) => platformRow(each, first, running.filter((job) => job.platform === each.platform), trends, (Date.now() - seenAt) / 1000, look))))),
+          h("tbody", null, platforms.map((each) => platformRow(each, first, running.filter((job) => job.platform === each.platform), trends, older, look))))),
       deadLetters(dead, look),
-      !(first && !workers.workers.length) && workerTable(workers, (Date.now() - seenAt) / 1000, look),
-      idle(platforms) && h("p", { class: "empty", key: "next" }, "Nothing is asked for yet. Try ", h("code", null, "python3 -m ops submit research drill --follow"), ", or press ", h("kbd", null, "n"), "."));
+      !(first && !workers.workers.length) && workerTable(workers, older, look),
+      idle(platforms) && h("p", { class: "empty", key: "next" }, "No jobs yet. Try ", h("code", null, "python3 -m ops submit research drill --follow"), h("span", { class: "needs-submit" }, ", or press ", h("kbd", null, "n")), "."));
   }
 }
 
@@ -82,7 +84,7 @@ const idle = (platforms) => platforms.every((each) => !(each.waiting || each.run
 
 function summary(platforms) {
   const sum = (name) => platforms.reduce((total, each) => total + each[name], 0);
-  return `${sum("waiting")} waiting · ${sum("running")} running · ${sum("delayed")} delayed · ${sum("failed")} dead`;
+  return `${sum("waiting")} waiting · ${sum("running")} running · ${sum("delayed")} delayed · ${sum("failed")} failed`;
 }
 
 function platformRow(each, first, running, trends, older, look) {
@@ -93,7 +95,7 @@ function platformRow(each, first, running, trends, older, look) {
     number(each, "waiting", "waiting"),
     h("td", { class: "c-running", "data-label": "running" }, each.running || running.length ? runningJobs(each, running, older) : h("span", { class: "zero" }, "–")),
     number(each, "delayed", "delayed"),
-    number(each, "failed", "failed", "dead"),
+    number(each, "failed", "failed"),
     h("td", { class: "c-oldest", "data-label": "oldest" }, each.oldestWaitingSeconds == null ? h("span", { class: "zero" }, "–") : duration(each.oldestWaitingSeconds + older, true)),
     h("td", { class: "c-min", "data-label": "last 10 min" }, sparkline(trends.of(name, each.waiting))),
     h("td", { class: "c-act" }, pauseButton(each, look)));
@@ -105,15 +107,15 @@ function standing(each, first) {
   if (!each.consumers.length && first) return null; // not known yet
   if (!each.consumers.length) {
     const needed = each.waiting || each.running || each.delayed;
-    return h("span", { class: needed ? "tone-silent" : "", title: `python3 -m ops consume ${each.platform}` }, "no consumer serves this");
+    return h("span", { class: needed ? "tone-silent" : "", title: `python3 -m ops consume ${each.platform}` }, "no worker serves this");
   }
-  return count(each.consumers.length, "consumer");
+  return count(each.consumers.length, "worker");
 }
 
-function number(each, field, state, label = field) {
+function number(each, field, state) {
   const n = each[field];
-  return h("td", { class: `c-${label} num`, "data-label": label },
-    n ? h("a", { href: listPath(each.platform, state), class: label === "dead" ? "tone-fail" : "", "aria-label": `${n} ${label} on ${each.platform}` }, n) : h("span", { class: "zero" }, "0"));
+  return h("td", { class: `c-${field} num`, "data-label": field },
+    n ? h("a", { href: listPath(each.platform, state), class: field === "failed" ? "tone-fail" : "", "aria-label": `${n} ${field} on ${each.platform}` }, n) : h("span", { class: "zero" }, "0"));
 }
 
 function runningJobs(each, running, older) {
@@ -123,7 +125,7 @@ function runningJobs(each, running, older) {
     shown.map((job) =>
       h("a", { class: "job", key: job.job_id, href: jobPath(job.job_id), title: job.job_id },
         bar(job.progress), h("span", { class: "pct" }, job.progress == null ? "" : `${Math.round(job.progress)} %`),
-        h("span", { class: "id" }, job.workflow_id, " ", h("code", null, short(job.job_id))),
+        h("span", { class: "id" }, job.workflow_id, " ", keyText(job.job_id)),
         h("span", { class: "age" }, duration(job.elapsed_seconds + older, true)))),
     rest > 0 && h("a", { class: "more", key: "more", href: listPath(each.platform, "active") }, shown.length ? `and ${rest} more` : `${rest} running`),
   ];
@@ -137,10 +139,10 @@ function bar(progress) {
 
 function pauseButton(each, look) {
   const word = each.paused ? "resume" : "pause";
-  return h("button", { type: "button", class: "needs-act", "aria-label": `${word} ${each.platform}`, onclick: async () => {
-    const text = `Nothing more starts there until somebody resumes it${each.waiting ? `: ${count(each.waiting, "job")} will wait` : ""}. What runs goes on.`;
+  return action(word, "act", async () => {
+    const text = `Nothing more starts there until it is resumed${each.waiting ? `: ${count(each.waiting, "job")} will wait` : ""}. What runs goes on.`;
     if (word === "pause" && !(await confirm(`Pause ${each.platform}?`, text, `Pause ${each.platform}`))) return;
     await attempt(() => act(`/api/platforms/${each.platform}/${word}`, { by: "the page" }), () => `${each.platform} is ${word}d.`);
     look();
-  } }, word);
+  }, { "aria-label": `${word} ${each.platform}` });
 }

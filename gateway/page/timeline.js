@@ -4,26 +4,29 @@ import { h } from "/page/dom.js";
 import { axisOf, gathered } from "/page/lanes.js";
 import { duration } from "/page/words.js";
 
-const WAITS = { queued: "queued", waiting: "in line", retry: "retry", delayed: "delayed", children: "waits for its children", reopened: "reopened" };
+const WAITS = { queued: "queued", waiting: "in line", retry: "retry", delayed: "delayed", children: "waits for its children", reopened: "retried after" };
 
 // `read` shows what a segment says, `open` goes to its event; `silent` is for how long its worker has not beaten.
 export function timeline(story, now, { read, open, silent }) {
   const axis = axisOf(story.lanes, now, story.ended);
   return [
     story.lanes.map((lane, index) => row(lane, story.lanes[index + 1], axis, now, { read, open, silent: lane === story.running ? silent : null })),
-    h("div", { class: "axis", "aria-hidden": "true" }, axis.ticks.map(({ place, words }) =>
+    h("div", { class: "axis", "aria-hidden": "true" }, breaks(axis), axis.ticks.map(({ place, words }) =>
       h("span", { style: { left: `${place}%` }, class: place > 94 ? "last" : null }, words))),
   ];
 }
 
+const breaks = (axis) => axis.breaks.map((place, i) => h("i", { key: `break ${i}`, class: "break", style: { left: `${place}%` } }));
+
 function row(lane, next, axis, now, view) {
   const name = lane.attempt ? `attempt ${lane.attempt}` : "next attempt";
   const [verdict, tone] = verdictOf(lane, next, now, view.silent);
-  return h("div", { class: `lane ${tone}`, key: lane.attempt ?? `wait ${lane.wait?.from}`, role: "group", "aria-label": `${name}: ${verdict}` },
+  return h("div", { class: `lane ${tone} ${lane.lost ? "broken" : ""}`, key: lane.attempt ?? `wait ${lane.wait?.from}`, role: "group", "aria-label": `${name}: ${verdict}` },
     h("div", { class: "lane-name" }, h("b", null, name), lane.worker && h("span", { class: "worker", title: lane.worker }, lane.worker)),
     h("div", { class: "track" },
       axis.ticks.map(({ place }) => h("i", { class: "grid", style: { left: `${place}%` } })),
       lane.wait && waiting(lane, axis, now, view),
+      breaks(axis),
       lane.started && work(lane, name, axis, now, view)),
     h("div", { class: "lane-verdict" }, verdict));
 }
@@ -33,15 +36,15 @@ function waiting(lane, axis, now, view) {
   const to = lane.started ?? lane.end ?? Math.max(now, until);
   const resting = Math.min(until, to);
   const parts = [];
-  if (resting > lane.wait.from) parts.push(["resting", lane.wait.from, resting]);
-  if (to > resting) parts.push(["waiting", resting, to]);
-  const cut = axis.isShort(lane.wait);
-  const said = `${WAITS[lane.wait.why]} ${duration((to - lane.wait.from) / 1000)}`;
+  const rested = resting > lane.wait.from;
+  if (rested) parts.push(["resting", lane.wait.from, resting, WAITS[lane.wait.why]]);
+  if (to > resting) parts.push(["waiting", resting, to, rested ? "in line" : WAITS[lane.wait.why]]);
   const open = !lane.started && !lane.end;
-  return [open && h("i", { key: "now", class: "now", style: { left: `${axis.at(now)}%` } }), parts.map(([kind, from, end]) => {
+  return [open && h("i", { key: "now", class: "now", style: { left: `${axis.at(now)}%` } }), parts.map(([kind, from, end, why]) => {
     const [left, right] = [axis.at(from), axis.at(end)];
-    return h("span", { key: kind, class: `${kind} ${cut ? "cut" : ""}`, style: place(left, right), title: said,
-      onpointerenter: () => view.read(said) }, h("span", null, said));
+    const said = `${why} ${duration((end - from) / 1000)}`;
+    return h("span", { key: kind, class: kind, style: place(left, right), title: said,
+      onpointerenter: () => view.read(said) }, h("span", null, h("span", null, said)));
   })];
 }
 
@@ -58,7 +61,7 @@ function work(lane, name, axis, now, view) {
       h("span", null, step.step));
   });
   const [left, right] = [axis.at(lane.at), axis.at(end)];
-  const lost = lane.outcome === "superseded" && lane.reason === "lost";
+  const { lost } = lane;
   const tail = lost ? `no word for ${duration((end - lane.at) / 1000)}` : "";
   return [
     steps,
@@ -73,7 +76,7 @@ function verdictOf(lane, next, now, silent) {
   const took = lane.started ? duration(((lane.end ?? now) - lane.started) / 1000) : "";
   switch (lane.outcome) {
     case "superseded":
-      return [`superseded${next?.attempt ? ` by ${next.attempt}` : ""}: ${lane.reason === "lost" ? "worker lost" : lane.reason || ""} · ${took}`, "lost"];
+      return [`superseded${next?.attempt ? ` by ${next.attempt}` : ""}: ${lane.lost ? "worker lost" : lane.reason || ""} · ${took}`, "lost"];
     case "retrying":
       return [`failed: ${lane.error?.type || "error"} · ${took}`, "retry"];
     case "delayed":
@@ -83,7 +86,7 @@ function verdictOf(lane, next, now, silent) {
     case "completed":
       return [`completed · ${took}`, "done"];
     case "failed":
-      return [`failed: ${lane.error?.type || lane.reason || "error"}${took && ` · ${took}`}`, "fail"];
+      return [`failed: ${lane.lost ? "worker lost" : lane.error?.type || lane.reason || "error"}${took && ` · ${took}`}`, "fail"];
     case "cancelled":
       return [`cancelled${lane.by ? ` by ${lane.by}` : ""}${took && ` · ${took}`}`, "cancel"];
   }

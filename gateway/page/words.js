@@ -14,9 +14,6 @@ export function duration(seconds, whole = false) {
 
 const pad = (number) => String(Math.floor(number)).padStart(2, "0");
 
-// What is only guessed is said in round words.
-export const about = (seconds) => (seconds < 50 ? `${Math.max(1, Math.round(seconds))} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : duration(seconds));
-
 // A mark of a time axis: no more of it than its step tells apart.
 export const mark = (seconds) => (seconds < 60 ? `${+seconds.toFixed(1)} s` : duration(seconds).replace(/ 0+ \w+$/, ""));
 
@@ -26,8 +23,10 @@ export function bytes(n) {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }
 
-export const since = (seconds) => (seconds < 1 ? "just now" : `${duration(seconds)} ago`);
-export const ago = (iso) => (iso ? since((Date.now() - Date.parse(iso)) / 1000) : "–");
+// What time it is on this page: it stands still while nobody answers, and so does every age.
+let stopped = 0;
+export const now = () => stopped || Date.now();
+export const stopAt = (ms) => (stopped = ms);
 
 // Times of day are of this machine's zone, or UTC; which one is kept by the browser.
 export const zone = {
@@ -35,7 +34,7 @@ export const zone = {
   turn() {
     this.utc = !this.utc;
     keep("zone", this.utc ? "utc" : "local");
-    document.dispatchEvent(new Event("zone"));
+    document.dispatchEvent(new Event("redraw"));
   },
 };
 
@@ -62,21 +61,14 @@ export const precise = (time) => shift(time).slice(11, 23);
 export const exact = (iso) => (iso ? `${full(iso)} ${zone.utc ? "UTC" : "local time"} (${iso})` : "");
 
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
-export const ordinal = (n) => `${n}${{ 1: "st", 2: "nd", 3: "rd" }[n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] ?? "th"}`;
 export const jobPath = (id) => `/jobs/${encodeURIComponent(id)}`;
 export const listPath = (platform, state) => `/?platform=${encodeURIComponent(platform)}&state=${encodeURIComponent(state)}`;
 export const keyOf = (id) => id.slice(id.indexOf(".") + 1);
 
-// A made-up key is long and alike at its front: its end tells more.
-export const short = (id) => {
-  const key = keyOf(id);
-  return key.length > 28 ? `…${key.slice(-12)}` : key;
-};
-
 // The colour of each word, the same everywhere.
 export const TONES = {
   queued: "wait", waiting: "wait", delayed: "wait", awaiting: "wait", "waiting-children": "wait",
-  active: "run", started: "run", progress: "run", silent: "silent", cancelling: "cancel", superseded: "lost",
+  running: "run", active: "run", started: "run", progress: "run", silent: "silent", cancelling: "cancel", superseded: "lost",
   retrying: "retry", failed: "fail", completed: "done", cancelled: "cancel", reopened: "wait",
 };
 

@@ -1,9 +1,10 @@
 // Workers: where each runs, what it does, how long ago it was heard, and how free its loop is.
 
 import { act } from "/page/api.js";
-import { attempt, confirm } from "/page/dialogs.js";
+import { action, attempt, confirm } from "/page/dialogs.js";
 import { h } from "/page/dom.js";
-import { bytes, count, duration, exact, jobPath, short, since } from "/page/words.js";
+import { keyText, since } from "/page/rows.js";
+import { bytes, count, duration, exact, jobPath } from "/page/words.js";
 
 const JOBS = 3; // named in a row
 const SLOW_SECONDS = 0.25; // a loop that is late by more than this keeps its jobs waiting
@@ -12,7 +13,7 @@ const SLOW_SECONDS = 0.25; // a loop that is late by more than this keeps its jo
 export function workerTable({ workers, summary }, older, look) {
   if (!workers.length) {
     return h("section", { class: "workers", key: "workers" }, h("div", { class: "head" }, h("h2", null, "Workers")),
-      h("p", { class: "empty" }, "No consumer beats. Start one: ", h("code", null, "python3 -m ops consume research")));
+      h("p", { class: "empty" }, "No worker beats. Start one: ", h("code", null, "python3 -m ops consume research")));
   }
   return h("section", { class: "workers", key: "workers" },
     h("div", { class: "head" }, h("h2", null, "Workers"),
@@ -46,16 +47,16 @@ function row(worker, older, workers, look) {
     h("td", { class: `w-lag ${slow ? "tone-silent" : ""}`, "data-label": "loop lag", title: "the longest its loop was held, of the last ten seconds" }, duration(worker.lag_seconds)),
     h("td", { class: "w-memory", "data-label": "memory" }, bytes(worker.memory_bytes)),
     h("td", { class: "w-jobs", "data-label": "jobs", title: worker.jobs.slice(0, 20).join(", ") }, jobs(worker.jobs)),
-    h("td", { class: "w-act c-act" }, h("button", { type: "button", class: "needs-admin", "aria-label": `restart ${worker.worker_id}`, onclick: () => restart(worker, workers, look) }, "restart")));
+    h("td", { class: "w-act c-act" }, action("restart", "admin", () => restart(worker, workers, look), { "aria-label": `restart ${worker.worker_id}` })));
 }
 
 function jobs(ids) {
   if (!ids.length) return h("span", { class: "zero" }, "–");
   const more = ids.length - JOBS;
-  return [ids.slice(0, JOBS).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, h("code", null, short(id)))]), more > 0 && ` and ${more} more`];
+  return [ids.slice(0, JOBS).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, keyText(id))]), more > 0 && ` and ${more} more`];
 }
 
-// A restart is asked of all consumers of a platform: the one where it touches the fewest is taken.
+// A restart is asked of all workers of a platform: the one where it touches the fewest is taken.
 async function restart(worker, workers, look) {
   const serving = (platform) => workers.filter((each) => each.platforms.includes(platform)).map((each) => each.worker_id);
   const platform = [...worker.platforms].sort((one, other) => serving(one).length - serving(other).length)[0];
@@ -63,8 +64,8 @@ async function restart(worker, workers, look) {
 }
 
 export async function confirmRestart(names, platform) {
-  const many = names.length > 1 ? `${count(names.length, "consumer")} of ${platform}` : names[0];
-  const text = `This asks every consumer of ${platform}: ${names.join(", ")}. Each starts nothing more, ends what it runs within its grace, hands back the rest at no cost, and leaves; its supervisor starts it anew.`;
+  const many = names.length > 1 ? `${count(names.length, "worker")} of ${platform}` : names[0];
+  const text = `This asks every worker of ${platform}: ${names.join(", ")}. Each starts nothing more, ends what it runs within its grace period, hands back the rest at no cost, and exits; its supervisor starts it again.`;
   return (await confirm(`Restart ${many}?`, text, "Drain and restart")) &&
-    attempt(() => act(`/api/v2/workers/${encodeURIComponent(platform)}/restart`), (answer) => `Asked ${count(answer.data.workers.length, "consumer")} of ${platform} to restart.`);
+    attempt(() => act(`/api/v2/workers/${encodeURIComponent(platform)}/restart`), (answer) => `Asked ${count(answer.data.workers.length, "worker")} of ${platform} to restart.`);
 }

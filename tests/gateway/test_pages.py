@@ -94,7 +94,7 @@ def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
         loaded |= {"index.html", "style.css", sheet, "theme.js", "icon.svg"}
         assert sum(len(files[name]) for name in loaded) < 60 * 1024, view
         assert sum(len(gzip.compress(files[name])) for name in loaded) < 24 * 1024, view
-    for late in ("submit.js", "signin.js", "asking.js", "acts.js", "find.js", "asking.css"):
+    for late in ("submit.js", "signin.js", "asking.js", "acts.js", "find.js", "line.js", "sweeps.js", "asking.css"):
         assert len(files[late]) < 5 * 1024
     for name, body in files.items():
         text = body.decode().replace("http://www.w3.org/2000/svg", "")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -9,7 +10,7 @@ import anyio
 import pytest
 from playwright.async_api import Browser, async_playwright
 
-from ops.store import OwnStore
+from ops.store import OwnStore, free_port
 from tests.page.byhand import WORKER, JobByHand
 from tests.page.visitors import Visitor
 from tests.support.builders import Desk
@@ -50,6 +51,14 @@ async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[De
         async with Deployment(store.url, folder) as deployment:
             await asyncio.gather(deployment.gateway(), deployment.consumer("research", "kurly", "hwahae"))
             yield deployment
+
+
+@pytest.fixture
+async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
+    """A store of this test's own, to be killed."""
+    with OwnStore(tmp_path / "frail", port=free_port(0)) as store:
+        async with Deployment(store.url, tmp_path) as deployment:
+            yield store, deployment
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from playwright.async_api import expect
 from streams.states import Status
 from tests.gateway.gateways import GatewayProcess
 from tests.page.visitors import PATIENCE_MS, Visitor
+from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 
@@ -16,7 +17,7 @@ async def test_a_running_job_is_cancelled_and_given_another_life(standing: Deplo
     (gateway,) = standing.gateways
     job = await standing.submit("research", steps=100, seconds=0.2)
     await visitor.open(f"{gateway.url}/jobs/{job}")
-    await visitor.state("active")
+    await visitor.state("running")
     await visitor.page.get_by_role("button", name="cancel", exact=True).click()
     await visitor.confirm("Cancel this job?")
     await visitor.state("cancelled")
@@ -25,7 +26,7 @@ async def test_a_running_job_is_cancelled_and_given_another_life(standing: Deplo
     await visitor.page.get_by_role("button", name="retry", exact=True).click()
     await visitor.confirm("Retry this job?")
     await visitor.sees(".lane-name b", "attempt 2")
-    await visitor.state("active")
+    await visitor.state("running")
     assert [lane[:2] for lane in await visitor.lanes()] == [("attempt 1", "cancel"), ("attempt 2", "run")]
     await visitor.sees(".events li", re.compile("reopened.*by the page"))
 
@@ -51,6 +52,52 @@ async def test_dead_letters_are_replayed_as_many_as_the_question_names(standing:
 
     await eventually("all were replayed", completed)
     await expect(visitor.page.locator(".dead")).to_have_count(0, timeout=PATIENCE_MS)
+
+
+async def test_all_failed_jobs_of_a_group_are_counted_and_dropped(standing: Deployment, visitor: Visitor) -> None:
+    """More than one request does: the page repeats it until none that had failed is left."""
+    (gateway,) = standing.gateways
+    desk = Desk(standing.store, "zigzag")
+    await desk.submit(*(f"job-{number}" for number in range(1200)), expires_at="2020-01-01T00:00:00Z")
+    for _ in range(12):
+        await desk.transitions.wake([(desk.keys, desk.policy)])
+    page = visitor.page
+    await visitor.open(f"{gateway.url}/?platform=zigzag&state=failed")
+    await visitor.sees(".dead summary", re.compile("^1200.*Expired"))
+    await expect(page.locator(".dead li input")).to_have_count(50, timeout=PATIENCE_MS)
+    await page.get_by_role("button", name="drop all").click()
+    await expect(page.locator("#confirm-yes")).to_have_class("danger")
+    fail = await visitor.ask("getComputedStyle(document.querySelector('.dead summary .tone-fail')).color")
+    assert await page.locator("#confirm-yes").evaluate("(yes) => getComputedStyle(yes).backgroundColor") == fail
+    await visitor.confirm("Drop 1200 failed jobs?")
+    await visitor.sees("#said", "Dropped 1200.")
+    await expect(page.locator(".dead")).to_have_count(0, timeout=PATIENCE_MS)
+    assert await standing.store.command("ZCARD", desk.keys["ended_failed"]) == 0
+
+
+async def test_a_short_id_is_copied_whole_and_found_as_it_is_seen(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    job = await standing.submit("hwahae", kind="nobodys", number=9)
+    key = job.partition(".")[2]
+    await standing.ended(job)
+    page = visitor.page
+    await visitor.open(f"{gateway.url}/?platform=hwahae&state=failed")
+    row = page.locator(".dead li").filter(has_text=key[-12:])
+    await row.locator("code").evaluate("(code) => getSelection().selectAllChildren(code)")
+    assert await visitor.ask("getSelection().toString()") == key
+    shown = await row.locator("code").evaluate("(code) => getComputedStyle(code, '::before').content")
+    assert shown == '"…"'
+    visitor.outage = True
+    for text, start in ((f"…{key[-12:]}", "/?platform=hwahae&state=failed"), (f"…{key[-12:]}", "/"), (key, "/")):
+        await visitor.open(gateway.url + start)
+        await visitor.sees("#link-text", "live")
+        await page.fill("#find-id", text)
+        await page.keyboard.press("Enter")
+        await visitor.state("failed")
+        assert page.url == f"{gateway.url}/jobs/{job}"
+    await visitor.open("about:blank")
+    visitor.errors = [error for error in visitor.errors if "404" not in error]
+    assert (await standing.http.post(f"{gateway.url}/api/jobs/{job}/drop")).status_code == 200  # for those after us
 
 
 async def test_chosen_dead_letters_are_acted_on_and_edited_args_are_a_new_job(
@@ -92,7 +139,7 @@ async def test_the_overview_tells_what_runs_and_a_platform_is_paused(standing: D
     await expect(kurly.locator(".c-waiting")).to_have_text("1", timeout=PATIENCE_MS)
     await expect(kurly.locator(".job")).to_have_attribute("href", f"/jobs/{running}", timeout=PATIENCE_MS)
     await expect(kurly.locator(".pct")).to_have_text(re.compile(r"^\d+ %$"), timeout=PATIENCE_MS)
-    await expect(visitor.page.locator("tr").filter(has_text="musinsa")).to_contain_text("no consumer serves this")
+    await expect(visitor.page.locator("tr").filter(has_text="musinsa")).to_contain_text("no worker serves this")
     await expect(visitor.page.locator(".workers tbody tr")).to_have_count(1)
     await visitor.page.get_by_role("button", name="pause kurly").click()
     await visitor.confirm("Pause kurly?")

@@ -68,10 +68,10 @@ async def test_rows_are_there_before_any_worker_was_heard(standing: Deployment, 
         await visitor.page.route(slow, hold)
     await visitor.open(gateway.url)
     await visitor.sees(".platforms tr", "research")
-    await expect(visitor.page.get_by_text("no consumer serves this")).to_have_count(0)
+    await expect(visitor.page.get_by_text("no worker serves this")).to_have_count(0)
     await visitor.page.unroute_all()  # and whatever was held goes on
     await visitor.sees(".workers tbody tr", worker)
-    await visitor.sees(".platforms tr", "no consumer serves this")
+    await visitor.sees(".platforms tr", "no worker serves this")
 
 
 async def test_a_day_that_is_not_today_is_named(standing: Deployment, visitor: Visitor) -> None:

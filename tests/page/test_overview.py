@@ -48,7 +48,7 @@ async def test_workers_tell_where_they_run_and_the_head_names_the_store(
     await expect(visitor.page.locator("#workers-alive")).to_have_text("1 worker", timeout=PATIENCE_MS)
     await row.get_by_role("button", name="restart").click()
     await visitor.confirm(f"Restart {consumer.owner}?")
-    await visitor.sees("#said", "Asked 1 consumer of kurly to restart.")
+    await visitor.sees("#said", "Asked 1 worker of kurly to restart.")
     assert await consumer.ended() == 75
 
 
@@ -99,6 +99,12 @@ async def test_what_a_key_may_not_do_is_not_offered(valkey_url: str, visitor: Vi
         await expect(visitor.page.locator("#sign-out")).to_be_visible(timeout=PATIENCE_MS)
         await expect(visitor.page.locator("#submit-open")).to_be_hidden()
         await expect(visitor.page.get_by_role("button", name="pause ably")).to_be_hidden()
+        await visitor.page.keyboard.press("n")
+        await visitor.page.keyboard.press("?")
+        await expect(visitor.page.locator("#help")).to_be_visible(timeout=PATIENCE_MS)
+        await expect(visitor.page.locator("#help dd").filter(has_text="new job")).to_be_hidden()
+        await visitor.page.keyboard.press("Escape")
+        await expect(visitor.page.locator("#submit")).to_have_count(0)
         assert await visitor.page.locator(".platforms tbody tr").count() == 1
         assert "MB" not in (await visitor.page.locator("#store").inner_text())
         await visitor.page.click("#sign-out")
@@ -108,7 +114,7 @@ async def test_what_a_key_may_not_do_is_not_offered(valkey_url: str, visitor: Vi
 
 
 async def test_every_word_can_be_read_in_light_and_in_dark(standing: Deployment, visitor: Visitor) -> None:
-    """Contrast AA: 4.5 to 1 for whatever is written, on what is painted behind it."""
+    """Contrast AA: 4.5 to 1 for text, 3 to 1 for the borders of controls; and no animation makes anything faint."""
     (gateway,) = standing.gateways
     failed = await standing.submit("research", steps=1, seconds=0.01, fail_times=9)
     await standing.submit("musinsa", steps=1)
@@ -122,11 +128,14 @@ async def test_every_word_can_be_read_in_light_and_in_dark(standing: Deployment,
         await expect(visitor.page.locator(selector).last).to_be_visible(timeout=PATIENCE_MS)
         await visitor.page.emulate_media(color_scheme="light")
         assert await visitor.ask(TOO_FAINT) == [], path
+        assert await visitor.ask(FAINT_BORDERS) == [], path
         await visitor.page.emulate_media(color_scheme="dark")
         assert await visitor.ask(TOO_FAINT) == [], path
+        assert await visitor.ask(FAINT_BORDERS) == [], path
+        assert await visitor.ask(FADING) == [], path
 
 
-TOO_FAINT = """(() => {
+CONTRAST = """
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const paint = (colours) => {
     canvas.clearRect(0, 0, 1, 1);
@@ -135,18 +144,42 @@ TOO_FAINT = """(() => {
   };
   const light = (rgb) => rgb.map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const faint = new Set();
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
-    const element = text.parentElement;
-    if (!text.data.trim() || !element.checkVisibility({ opacityProperty: true })) continue;
-    if (element.closest("#said, noscript, .unseen, :disabled")) continue;
+  const contrast = (behind, colour) => {
+    const [one, other] = [light(paint(behind)), light(paint([...behind, colour]))].sort((a, b) => b - a);
+    return (one + 0.05) / (other + 0.05);
+  };
+  const behindOf = (element) => {
     const behind = [];
     for (let e = element; e; e = e.parentElement) behind.unshift(getComputedStyle(e).backgroundColor);
-    const written = [...behind, getComputedStyle(element).color];
-    const [one, other] = [light(paint(behind)), light(paint(written))].sort((a, b) => b - a);
-    const ratio = (one + 0.05) / (other + 0.05);
-    if (ratio < 4.5) faint.add(`${element.className}: ${text.data.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
-  }
+    return behind;
+  };
+"""
+
+TOO_FAINT = f"""(() => {{{CONTRAST}
+  const faint = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {{
+    const element = text.parentElement;
+    if (!text.data.trim() || !element.checkVisibility({{ opacityProperty: true }})) continue;
+    if (element.closest("#said, noscript, .unseen, :disabled")) continue;
+    const ratio = contrast(behindOf(element), getComputedStyle(element).color);
+    if (ratio < 4.5) faint.add(`${{element.className}}: ${{text.data.trim().slice(0, 30)}} ${{ratio.toFixed(2)}}`);
+  }}
   return [...faint];
-})()"""
+}})()"""
+
+FAINT_BORDERS = f"""(() => {{{CONTRAST}
+  const faint = new Set();
+  for (const control of document.querySelectorAll("button, .button, input, select, textarea")) {{
+    const style = getComputedStyle(control);
+    const none = style.borderTopWidth === "0px" || /, 0\\)$/.test(style.borderTopColor);
+    if (none || !control.checkVisibility() || control.disabled) continue;
+    const ratio = contrast(behindOf(control.parentElement), style.borderTopColor);
+    if (ratio < 3) faint.add(`${{control.id || control.className || control.textContent}} ${{ratio.toFixed(2)}}`);
+  }}
+  return [...faint];
+}})()"""
+
+FADING = """[...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+  .filter((rule) => rule instanceof CSSKeyframesRule && [...rule.cssRules].some((frame) => frame.style.opacity !== ""))
+  .map((rule) => rule.name)"""

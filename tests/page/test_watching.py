@@ -2,25 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 from playwright.async_api import Route, expect
 
-from ops.store import OwnStore, free_port
+from ops.store import OwnStore
 from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.builders import forge
 from tests.support.deployment import Deployment
-
-
-@pytest.fixture
-async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
-    """A store of this test's own, to be killed."""
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as store:
-        async with Deployment(store.url, tmp_path) as deployment:
-            yield store, deployment
 
 
 async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(standing: Deployment, visitor: Visitor) -> None:
