@@ -60,7 +60,7 @@ def serve(platforms: list[str], handlers: str | None) -> int:
                     await keep(schedules, Schedules(Transitions(store), streams.platforms))
                     consumer = Consumer(settings, streams.platforms, known, store)
                     await consumer.run(shutdown)
-                    return await leave(RESTART if consumer.restarting else 0)
+                    return await leave(RESTART if consumer.restarting else min(1, consumer.left_behind))
         return 0
 
     return anyio.run(run, streams.url, backend_options={"use_uvloop": True})

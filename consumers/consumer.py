@@ -1,6 +1,7 @@
 """A consumer process: one reader, committer and runner for each platform, one heart for all, in one task group."""
 
 import os
+import time
 from collections.abc import Mapping
 
 import anyio
@@ -32,6 +33,7 @@ log = structlog.get_logger()
 
 MOST_AT_ONCE = 64  # jobs in one claim: small enough that two calls under way keep both sides busy
 MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot on the page until it is answered
+MOST_NAMED = 100  # jobs in one line of the log
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
 
 
@@ -61,8 +63,8 @@ class Consumer:
         self._store = store
         self._page = Page()
         self._vitals = Vitals(self._page)
-        self._beating = anyio.Event()
         self._shutdown: Shutdown | None = None
+        self.left_behind = 0  # jobs that it could not hand back when it left
         self.restarting = False  # it leaves because somebody asked for a restart: its supervisor starts it anew
         self._offload = Offload(self._settings.obey_seconds)
         self._lines = self._make_lines()
@@ -90,6 +92,7 @@ class Consumer:
             reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner, sleep)
             committer = Committer(transitions, keys, reader.claim)
             runner.committer = reader.committer = committer
+            reader.may_claim = self._may_claim
             runner.offload = self._offload
             runner.refused = self._vitals.refuse
             runner.obey_seconds = self._settings.obey_seconds
@@ -128,16 +131,14 @@ class Consumer:
                 tasks.start_soon(line.committer.run)
             bells = {line.keys.bell(self._settings.owner): line.reader.ring for line in self._lines.values()}
             tasks.start_soon(Bells(self._store, bells).run)
-            tasks.start_soon(self._begin)
             await shutdown.drain.wait()
             await self._drain(shutdown)
             tasks.cancel_scope.cancel()
 
-    async def _begin(self) -> None:
-        """Claim only once the heart beats: a lease that nobody beats for would soon count as lost."""
-        await self._beating.wait()
-        for line in self._lines.values():
-            line.reader.ring()
+    def _may_claim(self) -> bool:
+        """Whether beats arrive: a lease that nobody beats for would soon count as lost, and its job run twice."""
+        good_seconds = self._settings.deadline_seconds - self._settings.beat_seconds
+        return time.monotonic() < self._page.last_beat() + good_seconds
 
     async def _drain(self, shutdown: Shutdown) -> None:
         running = self._running()
@@ -147,6 +148,9 @@ class Consumer:
             running=running,
             grace_seconds=self._settings.grace_seconds,
         )
+        if running and not self._may_claim():
+            note = "beats fail: jobs end or are handed back only if the store answers within the grace"
+            log.warning("draining_without_store", owner=self._settings.owner, running=running, note=note)
         for line in self._lines.values():
             line.reader.stop()
         with anyio.move_on_after(self._settings.grace_seconds):
@@ -158,7 +162,21 @@ class Consumer:
                 line.runner.release_all()
         with anyio.move_on_after(SETTLE_SECONDS):
             await self._quiet()
+        self._tell_left_behind()
         await self._keeper.goodbye()
+
+    def _tell_left_behind(self) -> None:
+        """What the store did not take back comes back as lost, which counts a crash: say which jobs these are."""
+        jobs = [line.keys.id(key) for line in self._lines.values() for key in line.runner.unsettled()]
+        self.left_behind = len(jobs)
+        if jobs:
+            log.error(
+                "not_handed_back",
+                owner=self._settings.owner,
+                count=len(jobs),
+                jobs=", ".join(jobs[:MOST_NAMED]),
+                note="the store did not answer; others take them over after the deadline, each as lost",
+            )
 
     async def _quiet(self, shutdown: Shutdown | None = None) -> None:
         """Wait until nothing runs here any more, or until the end is asked for now."""
@@ -180,7 +198,9 @@ class Consumer:
 
     def _hear(self, news: News) -> None:
         """Act on what the heart learnt: end attempts that lost their job, hand back jobs nobody here runs."""
-        self._beating.set()
+        if self._may_claim():
+            for line in self._lines.values():
+                line.reader.go_on()
         if news.restart and self._shutdown and not self._shutdown.drain.is_set():
             log.info("restart_asked", owner=self._settings.owner)
             self.restarting = True

@@ -25,7 +25,7 @@ from consumers.retention import Retention
 from consumers.silences import Silences
 from consumers.ticker import Ticker
 from streams.connection import ANSWER_SECONDS, Store
-from streams.errors import StoreError
+from streams.errors import BadConfiguration, StoreError
 from streams.keys import PlatformKeys
 from streams.logs import configure_logs
 from streams.messages import Pulse
@@ -35,7 +35,7 @@ from streams.transitions import BrokenOperation, Transitions
 log = structlog.get_logger()
 
 GOODBYE = b"goodbye\n"
-MOST_NEWS = 15
+MOST_NEWS = 15  # of each sort in one line
 MOST_HELD = 500  # nonces in one beat: about a millisecond of the server's time
 LEAVE_SECONDS = 2.0  # to tell the store that a consumer leaves; if that fails, others see its silence
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
@@ -45,12 +45,36 @@ Portion = Mapping[str, Sequence[str]]  # platform -> nonces of attempts that its
 
 
 class News(Struct, frozen=True, omit_defaults=True):
-    """What a beat brought: also a sign of life when it is empty."""
+    """What a heart has to tell: a sign of life when it is empty."""
 
     lost: list[tuple[str, str]] = []  # platform, nonce: attempts that are no longer the consumer's
     stray: list[tuple[str, str, str]] = []  # platform, key, nonce: jobs the consumer owns and does not seem to run
     stop: list[tuple[str, str]] = []  # platform, nonce: attempts that somebody asked to stop
     restart: bool = False  # somebody asked the platforms' consumers to drain and leave
+
+    def lines(self) -> Iterator["News"]:
+        """The same in pieces: a pipe takes up to 4 KB whole, or nothing."""
+        for start in range(0, max(1, len(self.lost), len(self.stray), len(self.stop)), MOST_NEWS):
+            piece = slice(start, start + MOST_NEWS)
+            yield News(self.lost[piece], self.stray[piece], self.stop[piece], self.restart)
+
+
+class Outage:
+    """Tells once that beats fail, and once that they arrive again."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._since: float | None = None
+
+    def begin(self, error: Exception) -> None:
+        if self._since is None:
+            self._since = time.monotonic()
+            log.warning("beats_fail", owner=self._owner, error=str(error))
+
+    def end(self) -> None:
+        if self._since is not None:
+            log.info("beats_arrive_again", owner=self._owner, seconds=round(time.monotonic() - self._since, 1))
+            self._since = None
 
 
 class Heart:
@@ -68,10 +92,12 @@ class Heart:
         self._retention = Retention(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, page)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
+        self._outage = Outage(instructions.owner)
         self._restarts: dict[str, int] = {}  # how often each platform had been asked when we first heard of it
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._show_life)
             tasks.start_soon(self._beat)
             tasks.start_soon(self._observe)
             for role in (self._recovery, self._overtime, self._retention, self._ticker):
@@ -86,16 +112,31 @@ class Heart:
             pause = self._to.beat_seconds
             if self._consumer_runs():
                 try:
-                    about = self._about.news()
+                    sent, about = time.monotonic(), self._about.news()
                     pulses = await self._beat_once(about)
-                except StoreError:
+                except (StoreError, BadConfiguration) as error:
                     pause = min(pause, RETRY_SECONDS)
-                    tell(News())
+                    self._outage.begin(error)
                 else:
+                    self._outage.end()
                     if about:
                         self._about.heard()
-                    tell(self._news(pulses))
+                    self._page.beat(sent)
+                    self._tell(self._news(pulses))
             await anyio.sleep(pause)
+
+    async def _show_life(self) -> None:
+        """The consumer starts another heart when this one is silent; beats that fail are no reason for that."""
+        while True:
+            tell(News())
+            await anyio.sleep(self._to.beat_seconds)
+
+    def _tell(self, news: News) -> None:
+        """Say all of it, in lines that a pipe takes whole. What does not fit now is still true at the next beat."""
+        for line in news.lines():
+            if not tell(line):
+                return
+            self._overtime.told_consumer([nonce for _, nonce in (*line.lost, *line.stop)])
 
     async def _beat_once(self, about: bytes) -> dict[str, Pulse]:
         held = dict(zip(self._to.platforms, self._page.held(len(self._keys)), strict=True))
@@ -114,12 +155,11 @@ class Heart:
     def _news(self, pulses: Mapping[str, Pulse]) -> News:
         heard = pulses.items()
         before = {platform: self._restarts.setdefault(platform, pulse.restarts) for platform, pulse in heard}
-        stop = [(platform, nonce) for platform, pulse in heard for nonce in pulse.stop]
-        self._overtime.asked_to_stop([nonce for _, nonce in stop])
+        untold = self._page.untold()
         return News(
-            lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost],
+            lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost if nonce in untold],
             stray=[(platform, *job) for platform, pulse in heard for job in pulse.stray],
-            stop=stop,
+            stop=[(platform, nonce) for platform, pulse in heard for nonce in pulse.stop if nonce in untold],
             restart=any(pulse.restarts > before[platform] for platform, pulse in heard),
         )
 
@@ -147,7 +187,7 @@ class Heart:
                 due = self._silences.next_due(now)
                 if due is not None:
                     pause = min(pause, due - now)
-            except StoreError:
+            except (StoreError, BadConfiguration):
                 self._silences.blind()
             await anyio.sleep(pause)
 
@@ -165,7 +205,7 @@ class Heart:
         try:
             for platform, beats in (await of_each(self._keys, self._transitions.observe)).items():
                 await self._transitions.bury(PlatformKeys(platform), self._to.owner, beats.get(self._to.owner, ""))
-        except (StoreError, BrokenOperation):
+        except (StoreError, BadConfiguration, BrokenOperation):
             return  # observers will see the silence
 
     async def _end_with(self, lifeline_fd: int) -> None:
@@ -206,16 +246,13 @@ async def read_line(fd: int) -> bytes:
     return os.read(fd, 4096)
 
 
-def tell(news: News) -> None:
-    """Say it without ever waiting: a consumer whose loop is blocked reads later, or hears it with the next beat.
-
-    A line stays below what a pipe takes whole; what does not fit is still true at the next beat.
-    """
-    short = News(news.lost[:MOST_NEWS], news.stray[:MOST_NEWS], news.stop[:MOST_NEWS], news.restart)
+def tell(line: News) -> bool:
+    """Say it without ever waiting; whether there was room: a consumer whose loop is blocked does not read."""
     try:
-        os.write(1, msgspec.json.encode(short) + b"\n")
+        os.write(1, msgspec.json.encode(line) + b"\n")
     except (BlockingIOError, BrokenPipeError):
-        return
+        return False
+    return True
 
 
 def listen() -> Instructions:

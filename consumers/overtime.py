@@ -1,8 +1,10 @@
 """Ends a consumer whose handler holds the interpreter past its time: only another process can.
 
 A handler that gives way is cancelled by its runner, in time. One that does not (a computation, a blocking call) keeps
-its attempt on the page beyond its deadline, or beyond a request to stop. Then the attempt is settled from here, what
-else the consumer runs is handed back at no cost, and the process is killed; its supervisor starts another.
+its attempt on the page beyond its deadline, beyond a request to stop, or after it lost its job. Then the attempt is
+settled from here, what else the consumer runs is handed back at no cost, and the process is killed; its supervisor
+starts another. The time to obey counts from when the consumer told the attempt, which it notes on the page; for one
+whose loop is held and hears nothing, from when it was said to it.
 """
 
 import os
@@ -17,13 +19,14 @@ from consumers.backoff import again_after, rules_for, timed_out
 from consumers.instructions import Instructions
 from consumers.page import Page
 from consumers.runner import failure_members
+from streams.commit import MOST_OPERATIONS
 from streams.connection import ServerRefusal
-from streams.errors import StoreError, TailraceError
+from streams.errors import BadConfiguration, StoreError, TailraceError
 from streams.keys import PlatformKeys
 from streams.messages import Lease
 from streams.policies import Policy
 from streams.reading import read_leases_under, read_record
-from streams.transitions import Transitions
+from streams.transitions import Transitions, release
 
 log = structlog.get_logger()
 
@@ -38,12 +41,13 @@ class Overtime:
         self._to = instructions
         self._transitions = transitions
         self._page = page
-        self._asked: dict[str, float] = {}  # nonces of attempts that are asked to stop, and since when
+        self._said: dict[str, float] = {}  # nonces of attempts that the consumer should stop, and when we said so
         self._warned: dict[str, float] = {}  # nonces of attempts that were warned of, and since when
 
-    def asked_to_stop(self, nonces: Sequence[str]) -> None:
+    def told_consumer(self, nonces: Sequence[str]) -> None:
+        """The consumer was told that these are lost, or asked to stop. One whose loop runs tells them at once."""
         now = time.monotonic()
-        self._asked = {nonce: self._asked.get(nonce, now) for nonce in nonces}
+        self._said |= {nonce: now for nonce in nonces if nonce not in self._said}
 
     def blind(self) -> None:
         """The store was away: a consumer that could not settle anything meanwhile gets its time again."""
@@ -53,24 +57,26 @@ class Overtime:
         while True:
             try:
                 await self.watch(time.monotonic())
-            except StoreError:
+            except (StoreError, BadConfiguration):
                 self.blind()
             await anyio.sleep(self._to.reap_seconds)
 
     async def watch(self, now: float) -> None:
         """Warn of attempts that are past their time, and end the process of one that does not stop."""
         held = dict(zip(self._to.platforms, self._page.held(len(self._to.platforms)), strict=True))
-        there = {nonce for nonces in held.values() for nonce in nonces}
-        late = self._page.overdue(now) | {nonce: since for nonce, since in self._asked.items() if nonce in there}
-        late = {nonce: since for nonce, since in late.items() if now - since >= WARN_SECONDS}
+        there, untold = {nonce for nonces in held.values() for nonce in nonces}, self._page.untold()
+        self._said = {nonce: since for nonce, since in self._said.items() if nonce in untold}
+        late = {n: since for n, since in (self._said | self._page.late(now)).items() if now - since >= WARN_SECONDS}
         self._warned = {nonce: since for nonce, since in self._warned.items() if nonce in late}
-        for platform, lease in await self._leases(held, late):
-            if lease.nonce not in self._warned:
-                self._warned[lease.nonce] = now
-                past = round(now - late[lease.nonce], 1)
-                log.warning("attempt_overdue", job=PlatformKeys(platform).id(lease.key), seconds=past)
-            if now - self._warned[lease.nonce] >= self._to.obey_seconds + END_SECONDS:
-                await self._end((platform, lease), await self._leases(held, there - {lease.nonce}))
+        ours = {lease.nonce: (platform, lease) for platform, lease in await self._leases(held, late)}
+        for nonce, since in late.items():
+            if nonce not in ours and nonce in untold and nonce not in self._said:
+                continue  # its job was settled or lost a moment ago, and it will hear of it
+            if nonce not in self._warned:
+                self._warned[nonce] = now
+                log.warning("attempt_overdue", job=job_of(ours.get(nonce)), nonce=nonce, seconds=round(now - since, 1))
+            if now - self._warned[nonce] >= self._to.obey_seconds + END_SECONDS:
+                await self._end(ours.get(nonce), await self._leases(held, there - {nonce}))
                 return
 
     async def _leases(self, held: Mapping[str, Iterable[str]], wanted: Iterable[str]) -> list[tuple[str, Lease]]:
@@ -85,23 +91,26 @@ class Overtime:
             found += [(platform, lease) for lease in leases]
         return found
 
-    async def _end(self, late: tuple[str, Lease], others: Sequence[tuple[str, Lease]]) -> None:
-        platform, lease = late
+    async def _end(self, late: tuple[str, Lease] | None, others: Sequence[tuple[str, Lease]]) -> None:
+        """End the process. `late` is None for an attempt that lost its job: there is nothing to settle."""
         why = "its handler holds the loop past its time, or after it was asked to stop"
-        log.error(
-            "consumer_ended", job=PlatformKeys(platform).id(lease.key), owner=lease.owner, others=len(others), why=why
-        )
-        await self._settle(lease, self._fail(PlatformKeys(platform), self._policy(platform), lease))
-        for name, other in others:
-            starts = self._policy(name).max_starts
-            await self._settle(other, self._transitions.release(PlatformKeys(name), other.key, other.nonce, starts))
+        log.error("consumer_ended", job=job_of(late), owner=self._to.owner, others=len(others), why=why)
+        if late:
+            platform, lease = late
+            await self._settle(job_of(late), self._fail(PlatformKeys(platform), self._policy(platform), lease))
+        for platform in self._to.platforms:
+            keys, starts = PlatformKeys(platform), self._policy(platform).max_starts
+            releases = [release(keys, lease.key, lease.nonce, starts) for name, lease in others if name == platform]
+            for start in range(0, len(releases), MOST_OPERATIONS):
+                piece = releases[start : start + MOST_OPERATIONS]
+                await self._settle(f"{len(piece)} of {platform}", self._transitions.commit(keys, piece))
         os.kill(self._to.consumer_pid, signal.SIGKILL)
 
-    async def _settle(self, lease: Lease, settling: Awaitable[object]) -> None:
+    async def _settle(self, job: str | None, settling: Awaitable[object]) -> None:
         try:
             await settling
         except TailraceError as error:  # then it comes back as lost
-            log.warning("not_handed_back", job=lease.key, owner=lease.owner, error=str(error))
+            log.warning("not_handed_back", job=job, owner=self._to.owner, error=str(error))
 
     async def _fail(self, keys: PlatformKeys, policy: Policy, lease: Lease) -> None:
         """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
@@ -116,3 +125,7 @@ class Overtime:
 
     def _policy(self, platform: str) -> Policy:
         return self._to.policies[self._to.platforms.index(platform)]
+
+
+def job_of(late: tuple[str, Lease] | None) -> str | None:
+    return PlatformKeys(late[0]).id(late[1].key) if late else None

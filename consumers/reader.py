@@ -8,6 +8,7 @@ itself is kept by hearts; a sleeper that is told a time looks then, too, so that
 import asyncio
 import random
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -42,12 +43,14 @@ class Reader:
         self._runner = runner
         self._longest_sleep = longest_sleep
         self._hungry = False  # whether there may be something to claim
+        self._held_back = True  # whether it was hungry when it must not claim; it is from the beginning
         self._stopped = self._refusing = False
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._listed = False  # whether the store may call this consumer
         self._timer: asyncio.TimerHandle | None = None  # rings when something changes by itself
         self.wanted: set[str] = set()  # nonces of the claims under way
+        self.may_claim: Callable[[], bool] = lambda: True  # the consumer sets one: whether its heart beats
         self.committer: Committer | None = None  # set by the consumer: reader and committer need each other
 
     def stop(self) -> None:
@@ -66,11 +69,20 @@ class Reader:
         if self.committer:
             self.committer.nudge()
 
+    def go_on(self) -> None:
+        """It may claim, again or for the first time."""
+        if self._held_back:
+            self._held_back = False
+            self.ring()
+
     def claim(self, settles: bool) -> tuple[Operation, Heard] | None:
         """What goes along with the next call: a claim, when it may bring something or the call frees slots."""
         places = 0
         if (self._hungry or settles) and not self._stopped:
-            places = self._rooms.take(self.ring)
+            if self.may_claim():
+                places = self._rooms.take(self.ring)
+            else:
+                self._held_back = True
         passes_on = self._listed and (self._hungry or self._stopped)
         if not places and not settles and not passes_on:
             return None
@@ -100,8 +112,10 @@ class Reader:
                 self._wind(int(answer[0]) / 1000 if answer[0] else None)
             elif nonces:
                 self._hungry = True
+        late = bool(claims) and not self.may_claim()  # the answer took longer than beats may fail
+        self._held_back = self._held_back or late
         for claimed in claims:
-            if self._refusing:
+            if self._refusing or late:
                 self._runner.refuse(claimed)
             else:
                 self._runner.begin(claimed)

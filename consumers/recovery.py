@@ -14,7 +14,7 @@ import structlog
 
 from consumers.instructions import Instructions
 from consumers.silences import Silence, Silences
-from streams.errors import StoreError
+from streams.errors import BadConfiguration, StoreError
 from streams.keys import PlatformKeys
 from streams.spoilt import of_each
 from streams.transitions import ENLIST_BATCH, BrokenOperation, Transitions, broken, word
@@ -59,7 +59,7 @@ class Recovery:
                 more = await self._take_from(silence) or more
             for silence in self._silences.departed(time.monotonic()):
                 await self._bury(silence)
-        except StoreError:
+        except (StoreError, BadConfiguration):
             self._silences.blind()
             return False
         return more
@@ -104,6 +104,6 @@ class Recovery:
             return await self._transitions.enlist([(keys, cursors[keys.platform]) for keys in platforms], most)
 
         while True:
-            with suppress(StoreError):
+            with suppress(StoreError, BadConfiguration):
                 cursors |= await of_each(self._keys, enlist)
             await anyio.sleep(max(ENLIST_SECONDS, ENLIST_SHARE * self._silences.owners))

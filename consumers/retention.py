@@ -6,7 +6,7 @@ import anyio
 import structlog
 
 from consumers.instructions import Instructions
-from streams.errors import StoreError
+from streams.errors import BadConfiguration, StoreError
 from streams.keys import PlatformKeys
 from streams.transitions import FORGET_BATCH, BrokenOperation, Transitions
 
@@ -28,7 +28,7 @@ class Retention:
         while True:
             try:
                 await self._forget()
-            except StoreError:
+            except (StoreError, BadConfiguration):
                 pass
             except BrokenOperation as error:  # keys that were spoilt by hand must not end a heart
                 log.error("forget_broken", owner=self._to.owner, error=str(error))

@@ -78,7 +78,7 @@ class Runner:
         self._done = done
         self._timers = Timers()
         self.running: dict[str, Running] = {}
-        self._refused = 0
+        self._refused: dict[str, str] = {}  # jobs that came too late, by nonce: they are handed back just now
         self.obey_seconds = 5.0  # as the consumer's settings say
         self.offload = Offload()  # the consumer sets one for all its platforms
         self.refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # tells of late writes
@@ -103,13 +103,18 @@ class Runner:
 
     def stop(self, nonce: str) -> None:
         """Somebody asked the job to stop. However the attempt is settled, the store ends the job cancelled."""
+        self._stop_once(nonce, Released())
+
+    def _stop_once(self, nonce: str, ending: Outcome) -> None:
+        """The heart repeats what it knows: an attempt that is stopping already is left to its clean-up."""
         running = self.running.get(nonce)
         if running and running.ending is None and not running.settling:
-            self._stop(running, Released())
+            self._stop(running, ending)
 
     def _stop(self, running: Running, ending: Outcome) -> None:
         """Cancel a handler; one that does not care is settled all the same, and refused from then on."""
         self._end(running.claim.nonce, ending)
+        self._places.tell(running.slot)
         if running.timer is not None:
             self._timers.take_back(running.timer)
 
@@ -122,7 +127,7 @@ class Runner:
 
     def lose(self, nonce: str) -> None:
         """The store says that this attempt is no longer ours: end it, quietly."""
-        self._end(nonce, Mute())
+        self._stop_once(nonce, Mute())
 
     def release_all(self) -> None:
         """Hand everything back now. The handlers are cancelled; whatever they still do is refused by the fence."""
@@ -134,16 +139,22 @@ class Runner:
     def refuse(self, claim: Claim) -> None:
         """Hand back a job that came too late: this consumer is about to leave."""
         assert self.committer is not None
-        self._refused += 1
-        self.committer.say(release(self._keys, claim.key, claim.nonce, self._policy.max_starts), self._taken_back)
+        self._refused[claim.nonce] = claim.key
+        operation = release(self._keys, claim.key, claim.nonce, self._policy.max_starts)
 
-    def _taken_back(self, _: Any) -> None:
-        self._refused -= 1
+        def taken_back(_: Any) -> None:
+            del self._refused[claim.nonce]
+
+        self.committer.say(operation, taken_back)
+
+    def unsettled(self) -> list[str]:
+        """The keys of jobs that are still ours to settle, as far as they are known."""
+        return [*(running.claim.key for running in self.running.values()), *self._refused.values()]
 
     @property
     def busy(self) -> int:
         """How many jobs are still ours to settle."""
-        return len(self.running) + self._refused
+        return len(self.running) + len(self._refused)
 
     def _end(self, nonce: str, ending: Outcome) -> None:
         running = self.running.get(nonce)
@@ -196,6 +207,7 @@ class Runner:
     def _settle(self, running: Running, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
+        self._places.settle(running.slot)
         if running.timer is not None:
             self._timers.take_back(running.timer)
         self._done()

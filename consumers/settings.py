@@ -26,7 +26,8 @@ class ConsumerSettings(Struct, frozen=True):
     deadline_seconds: float = 10.0
     """Silence after which its leases count as lost; at least three beats, so that a late one is no loss."""
     reap_seconds: float = 1.0
-    """How often its heart looks for others that fell silent."""
+    """How often its heart looks for others that fell silent; at most a third of the deadline, or one late look in a row
+    would leave too few of them to tell silence from blindness."""
     grace_seconds: float = 25.0
     """How long running jobs may go on after SIGTERM; below the 30 s that most supervisors wait."""
     obey_seconds: float = 5.0
@@ -53,6 +54,12 @@ class ConsumerSettings(Struct, frozen=True):
                 f"TAILRACE_DEADLINE_SECONDS is {deadline:g} and TAILRACE_BEAT_SECONDS is {beat:g}; "
                 "the deadline must be at least three beats"
             )
+        reap = env.number("TAILRACE_REAP_SECONDS", min(1.0, deadline / 3), least=0.05)
+        if round(deadline - 3 * reap, 9) < 0:
+            raise BadConfiguration(
+                f"TAILRACE_REAP_SECONDS is {reap:g}; it must be at most {deadline / 3:g}, "
+                f"a third of TAILRACE_DEADLINE_SECONDS ({deadline:g})"
+            )
         source = "the argument PLATFORM" if serve else "WORKER_PLATFORMS"
         served = _served(platforms, tuple(serve) or env.words("WORKER_PLATFORMS"), source)
         return cls(
@@ -60,7 +67,7 @@ class ConsumerSettings(Struct, frozen=True):
             owner=_owner(env.text("SERVICE_NAME") or served[0]),
             beat_seconds=beat,
             deadline_seconds=deadline,
-            reap_seconds=env.number("TAILRACE_REAP_SECONDS", 1.0, least=0.05),
+            reap_seconds=reap,
             grace_seconds=env.number("TAILRACE_GRACE_SECONDS", 25.0),
             obey_seconds=env.number("TAILRACE_OBEY_SECONDS", 5.0),
             concurrency=env.whole("TAILRACE_CONCURRENCY", 0, least=1),
@@ -77,8 +84,11 @@ def _served(platforms: Platforms, names: tuple[str, ...], source: str) -> tuple[
 
 
 def _owner(service: str) -> str:
-    """Readable at night, and never the same twice: a name that came back could pass for one that fell silent."""
+    """Readable at night, and never the same twice: a name that came back could pass for one that fell silent.
+
+    At most 64 characters: 18 of the service, 18 of the host, the pid, and 64 random bits.
+    """
     words = [
-        re.sub(r"[^A-Za-z0-9_-]+", "-", part)[:20].strip("-") or "consumer" for part in (service, socket.gethostname())
+        re.sub(r"[^A-Za-z0-9_-]+", "-", part)[:18].strip("-") or "consumer" for part in (service, socket.gethostname())
     ]
-    return f"{words[0]}.{words[1]}.{os.getpid()}.{secrets.token_hex(3)}"
+    return f"{words[0]}.{words[1]}.{os.getpid()}.{secrets.token_hex(8)}"

@@ -1,10 +1,13 @@
 """SIGTERM: a worker finishes or hands back, and leaves no trace."""
 
+import asyncio
 import time
 
 from streams.states import Status
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+from tests.support.faults import Link
 from tests.support.processes import ConsumerProcess, Pace
 
 
@@ -64,3 +67,39 @@ async def test_a_second_signal_hands_back_at_once(deployment: Deployment) -> Non
     assert await left_without_a_trace(deployment, consumer)
     assert time.monotonic() - asked < 10.0
     assert [tell(event) for event in await deployment.history(job)] == ["queued", "started 1", "superseded 1"]
+
+
+async def test_jobs_are_handed_back_when_the_store_returns_within_the_grace(deployment: Deployment) -> None:
+    async with Link(deployment.url) as link:
+        consumer = await deployment.consumer("kurly", pace=Pace(grace=4.0, deadline=30.0, beat=0.5), url=link.url)
+        job = await deployment.submit("kurly", steps=1, seconds=60)
+        await deployment.started(job)
+        link.cut()
+        consumer.interrupt()
+        await eventually("it drains", lambda: logged(consumer, "draining"))
+        await asyncio.sleep(1.0)  # the outage lasts for a part of the grace
+        await link.heal()
+        assert await consumer.ended() == 0
+    history = await deployment.history(job)
+    assert [(tell(event), event.reason) for event in history[1:]] == [("started 1", None), ("superseded 1", "released")]
+    assert (await deployment.record(job)).crashes == 0
+
+
+async def test_a_worker_that_cannot_hand_back_says_which_jobs_and_exits_with_1(deployment: Deployment) -> None:
+    async with Link(deployment.url) as link:
+        pace = Pace(grace=2.0, deadline=1.5, beat=0.4)
+        consumer = await deployment.consumer("kurly", pace=pace, url=link.url)
+        job = await deployment.submit("kurly", steps=1, seconds=60)
+        await deployment.started(job)
+        link.cut()
+        await eventually("its beats fail", lambda: logged(consumer, "beats_fail"))
+        await asyncio.sleep(pace.deadline)  # from then on it knows that nobody hears it
+        consumer.interrupt()
+        assert await consumer.ended() == 1
+    (warned,) = consumer.said("draining_without_store")
+    (left,) = consumer.said("not_handed_back")
+    assert (warned["running"], left["count"], left["jobs"]) == (1, 1, job)
+
+
+async def logged(consumer: ConsumerProcess, event: str) -> bool:
+    return bool(consumer.said(event))

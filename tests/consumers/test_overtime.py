@@ -119,12 +119,59 @@ async def test_time_without_the_store_does_not_count(watch: Watch) -> None:
 async def test_an_attempt_that_was_asked_to_stop_has_the_same_time_for_it(watch: Watch) -> None:
     held = await watch.hold("a")
     await watch.desk.cancel("a")
-    watch.overtime.asked_to_stop([held.nonce])
+    watch.overtime.told_consumer([held.nonce])
     watch.begun = time.monotonic()  # its time counts from there
     assert not await watch.look(1.0 + WARN_SECONDS)
-    watch.overtime.asked_to_stop([held.nonce])
+    watch.overtime.told_consumer([held.nonce])
     assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     assert await watch.desk.story("a") == ["queued", "started 1", "cancelling 1", "cancelled 1"]
+
+
+async def test_the_time_to_stop_counts_from_when_the_attempt_was_told(watch: Watch) -> None:
+    """A consumer that stops many attempts may come to one of them late."""
+    held = await watch.hold("a")
+    await watch.desk.cancel("a")
+    watch.overtime.told_consumer([held.nonce])
+    watch.overtime._said[held.nonce] -= 60
+    watch.page.tell(0)
+    watch.begun = time.monotonic()
+    assert not await watch.look(WARN_SECONDS + 0.5)
+    assert not await watch.look(PATIENCE)
+    assert await watch.look(WARN_SECONDS + 0.5 + PATIENCE, ends=True)
+
+
+async def test_an_attempt_that_is_over_and_waits_for_the_store_is_not_late(watch: Watch) -> None:
+    held = await watch.hold("a", seconds=1.0)
+    watch.overtime.told_consumer([held.nonce])
+    watch.page.settle(0)
+    for seconds in (10, 60):
+        assert not await watch.look(seconds)
+
+
+async def test_a_process_is_ended_for_an_attempt_that_lost_its_job_and_does_not_stop(watch: Watch) -> None:
+    """It holds the interpreter, so that nobody can tell it: its slot would be taken for ever."""
+    lost = await watch.hold("lost")
+    await watch.hold("other")
+    await watch.desk.reclaim(lost)
+    watch.overtime.told_consumer([lost.nonce])
+    watch.begun = time.monotonic()
+    assert not await watch.look(1.0 + WARN_SECONDS)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
+    assert await watch.desk.story("lost") == ["queued", "started 1", "superseded 1"]
+    assert await watch.desk.story("other") == ["queued", "started 1", "superseded 1"]
+    assert ((await watch.desk.record("lost")).crashes, (await watch.desk.record("other")).crashes) == (1, 0)
+
+
+async def test_hundreds_of_jobs_are_handed_back_before_their_process_is_ended(watch: Watch) -> None:
+    await watch.hold("late", seconds=1.0)
+    keys = [f"job-{number:03}" for number in range(150)]
+    await watch.desk.submit(*keys)
+    for held in await watch.desk.claim(slots=150):
+        watch.page.hold(0, held.nonce)
+    await watch.look(1.0 + WARN_SECONDS)
+    assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
+    assert (await watch.desk.look()).leases == ()
+    assert {(await watch.desk.record(key)).crashes for key in keys} == {0}
 
 
 async def test_a_process_is_ended_although_its_jobs_were_spoilt_by_hand(watch: Watch) -> None:

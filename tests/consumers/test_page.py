@@ -1,6 +1,7 @@
 """The page shared with the heart."""
 
 import os
+import time
 
 import pytest
 
@@ -35,3 +36,33 @@ def test_a_process_may_serve_hundreds_of_platforms() -> None:
     page.hold(299, "far")
     assert page.held(300)[299] == ["far"]
     page.close()
+
+
+def test_the_other_side_sees_who_is_late_and_who_was_told() -> None:
+    mine = Page()
+    theirs = Page(os.dup(mine.fd))
+    now = time.monotonic()
+    slots = [mine.hold(0, nonce, deadline) for nonce, deadline in (("past", now - 1), ("later", now + 60), ("any", 0))]
+    assert theirs.late(now) == {"past": now - 1}
+    assert theirs.untold() == {"past", "later", "any"}
+    mine.tell(slots[2])
+    assert theirs.untold() == {"past", "later"}
+    assert now <= theirs.late(time.monotonic())["any"] <= time.monotonic()
+    for slot in slots:
+        mine.settle(slot)
+    assert theirs.late(now + 3600) == {}
+    mine.free(slots[0])
+    mine.hold(0, "fresh")
+    assert theirs.untold() == {"fresh"}
+    theirs.close()
+    mine.close()
+
+
+def test_the_consumer_sees_when_the_last_good_beat_was_sent() -> None:
+    mine = Page()
+    theirs = Page(os.dup(mine.fd))
+    assert mine.last_beat() == 0.0
+    theirs.beat(12.5)
+    assert mine.last_beat() == 12.5
+    theirs.close()
+    mine.close()

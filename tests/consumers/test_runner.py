@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -227,6 +228,56 @@ async def test_the_heart_tells_a_waiting_attempt_that_its_job_is_lost(bench: Ben
         with anyio.fail_after(5):
             await cancelled.wait()
         assert (await bench.end_of(job_id))[-1].attempt == 2
+
+
+async def test_the_clean_up_of_a_lost_attempt_is_not_cancelled_again(bench: Bench) -> None:
+    mine = Handlers()
+    entered, cleaned = anyio.Event(), anyio.Event()
+    cancels = 0
+
+    @mine("tidy")
+    async def tidy(attempt: Attempt[Any]) -> None:
+        nonlocal cancels
+        if attempt.number > 1:
+            return
+        entered.set()
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            cancels += 1
+        try:
+            await asyncio.sleep(1.0)  # several beats
+            cleaned.set()
+        except asyncio.CancelledError:
+            cancels += 1
+
+    async with serving(bench.store, mine):
+        await bench.submit("tidy")
+        await entered.wait()
+        await take_away(Desk(bench.store, "many"))
+        with anyio.fail_after(10):
+            await cleaned.wait()
+    assert cancels == 1
+
+
+async def test_a_lost_attempt_that_does_not_stop_gives_its_slot_back(bench: Bench) -> None:
+    mine = Handlers()
+    entered, over = anyio.Event(), asyncio.Event()
+
+    @mine("deaf")
+    async def deaf(attempt: Attempt[Any]) -> None:
+        entered.set()
+        while attempt.number == 1 and not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+
+    async with serving(bench.store, mine, TAILRACE_OBEY_SECONDS="0.3"):
+        job_id = await bench.submit("deaf", platform="single")  # which has one slot in this process
+        await entered.wait()
+        await take_away(Desk(bench.store, "single"))
+        events = await bench.end_of(job_id)
+        over.set()
+    assert [(event.attempt, event.status) for event in events[-2:]] == [(2, "started"), (2, "completed")]
 
 
 async def test_a_lease_nobody_here_runs_is_handed_back(bench: Bench) -> None:

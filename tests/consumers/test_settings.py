@@ -52,6 +52,7 @@ def test_every_process_has_a_name_of_its_own() -> None:
         ("TAILRACE_BEAT_SECONDS", "-1"),
         ("TAILRACE_DEADLINE_SECONDS", "5"),
         ("TAILRACE_DEADLINE_SECONDS", "nan"),
+        ("TAILRACE_REAP_SECONDS", "3.5"),
         ("TAILRACE_GRACE_SECONDS", "inf"),
         ("TAILRACE_CONCURRENCY", "0"),
         ("TAILRACE_CONCURRENCY", "1.5"),
@@ -126,3 +127,17 @@ def test_a_user_that_may_not_choose_a_database_or_has_another_password_is_told_s
             client.execute_command("ACL", "DELUSER", "narrow")
     assert all(line.startswith("the store refuses the credentials of REDIS_URL: ") for line in said)
     assert "hidden" not in "".join(said)
+
+
+def test_looks_that_are_too_rare_for_the_deadline_are_refused_with_the_bound() -> None:
+    with pytest.raises(
+        BadConfiguration, match=r"TAILRACE_REAP_SECONDS is 6; it must be at most 4, a third of .* \(12\)"
+    ):
+        read(TAILRACE_REAP_SECONDS="6", TAILRACE_DEADLINE_SECONDS="12")
+    assert read(TAILRACE_REAP_SECONDS="4", TAILRACE_DEADLINE_SECONDS="12").reap_seconds == 4
+    quick = read(TAILRACE_BEAT_SECONDS="0.2", TAILRACE_DEADLINE_SECONDS="0.6")
+    assert quick.reap_seconds == pytest.approx(0.2), "who says nothing of it is not refused"
+
+
+def test_the_name_of_a_process_carries_64_random_bits() -> None:
+    assert len(bytes.fromhex(read().owner.rsplit(".", 1)[1])) == 8

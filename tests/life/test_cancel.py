@@ -1,6 +1,7 @@
 """Cancel from anywhere: a job that nobody runs ends at once, one that runs soon; a race with its end has one winner."""
 
 import asyncio
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -12,9 +13,11 @@ from tests.life.asking import ask, at, cancel, happened
 from tests.support.builders import tell
 from tests.support.checker import unclean
 from tests.support.deployment import PACE, Deployment
+from tests.support.eventually import eventually
 from tests.support.processes import Pace
 
 RACES = 200
+MANY = 120  # jobs of one process; a line of its heart tells of 15
 RACES_OVER_HTTP = 40
 WORK_SECONDS = 0.01
 
@@ -83,6 +86,24 @@ async def test_a_job_whose_worker_dies_while_it_is_asked_to_stop_ends_cancelled(
     worker.kill_group()
     await deployment.consumer("kurly")
     assert told(await deployment.ended(job)) == ["queued", "started 1", "cancelling 1", "cancelled 1"]
+
+
+async def test_more_jobs_of_one_process_than_one_line_tells_are_all_stopped(valkey_url: str, tmp_path: Path) -> None:
+    """Each of them has its time to stop from when it is told: the process of jobs that obey is not ended."""
+    async with Deployment(valkey_url, tmp_path, f"[platforms.research]\nper_process = {MANY}\n") as deployment:
+        worker = await deployment.consumer("research", pace=Pace(deadline=6.0, beat=2.0), TAILRACE_OBEY_SECONDS="0.5")
+        jobs = [await ask(deployment, "research", args={"seconds": 60}) for _ in range(MANY)]
+
+        async def all_run() -> bool:
+            return len(await deployment.leases("research")) == MANY
+
+        await eventually("all run", all_run)
+        assert {await cancel(deployment, job) for job in jobs} == {"cancelling"}
+        histories = await deployment.all_ended(jobs)
+        assert {tuple(told(history)) for history in histories.values()} == {
+            ("queued", "started 1", "cancelling 1", "cancelled 1")
+        }
+        assert worker.alive
 
 
 @pytest.mark.chaos

@@ -1,0 +1,112 @@
+"""A heart that cannot beat: its consumer claims nothing until it can, and no longer than others wait for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from consumers import Attempt, Handlers
+from consumers.consumer import Consumer
+from consumers.settings import ConsumerSettings
+from consumers.shutdown import Shutdown
+from streams.connection import Store
+from streams.settings import Environment
+from streams.states import State
+from tests.consumers.conftest import PLATFORMS, QUICK, Bench
+from tests.support.builders import Desk
+from tests.support.eventually import eventually
+from tests.support.faults import Link
+
+handles = Handlers()
+
+
+@handles("quick")
+async def quick(attempt: Attempt[Any]) -> None:
+    await attempt.progress(1)
+
+
+@pytest.fixture
+async def link(bench: Bench) -> AsyncIterator[Link]:
+    async with Link(bench.store.url) as link:
+        yield link
+
+
+@asynccontextmanager
+async def consumer_with_a_far_heart(store: Store, link: Link) -> AsyncIterator[Consumer]:
+    """Its heart reaches the store over the link, its own calls do not."""
+    settings = ConsumerSettings.read(PLATFORMS, environment=Environment(QUICK))
+    shutdown = Shutdown()
+    async with Store(store.url) as own, anyio.create_task_group() as tasks:
+        consumer = Consumer(settings, PLATFORMS, handles, own)
+        consumer._keeper._instructions = replace(consumer._keeper._instructions, url=link.url)
+        tasks.start_soon(consumer.run, shutdown)
+        try:
+            yield consumer
+        finally:
+            shutdown.request()
+
+
+async def test_a_consumer_whose_heart_is_cut_off_claims_nothing_and_goes_on_by_itself(bench: Bench, link: Link) -> None:
+    async with consumer_with_a_far_heart(bench.store, link) as consumer:
+        await bench.end_of(await bench.submit("quick"))
+        link.cut()
+
+        async def closed() -> bool:
+            return not consumer._may_claim()
+
+        await eventually("the last good beat is too old", closed)
+        job_id = await bench.submit("quick")
+        single = await bench.submit("quick", platform="single")
+        await anyio.sleep(0.5)  # a claim would come within milliseconds
+        for job, platform in ((job_id, "many"), (single, "single")):
+            record = await Desk(bench.store, platform).record(job.partition(".")[2])
+            assert (record.state, record.attempt) == (State.WAITING, 0)
+        await link.heal()
+        for job in (job_id, single):
+            assert [(event.attempt, event.status) for event in (await bench.end_of(job))[1:]] == [
+                (1, "started"),
+                (1, "progress"),
+                (1, "completed"),
+            ]
+
+
+async def test_a_consumer_that_starts_while_its_heart_has_no_way_to_the_store_waits_for_it(
+    bench: Bench, link: Link
+) -> None:
+    link.cut()
+    async with consumer_with_a_far_heart(bench.store, link) as consumer:
+        job_id = await bench.submit("quick")
+
+        async def lives() -> bool:
+            heart = consumer._keeper._heart
+            return heart is not None and heart.poll() is None
+
+        await eventually("its heart lives", lives)
+        await anyio.sleep(1.0)  # several beats that fail
+        assert (await Desk(bench.store, "many").record(job_id.partition(".")[2])).state is State.WAITING
+        await link.heal()
+        assert (await bench.end_of(job_id))[-1].attempt == 1
+
+
+async def test_an_outage_is_told_once_at_its_beginning_and_once_at_its_end(
+    bench: Bench, link: Link, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with consumer_with_a_far_heart(bench.store, link) as consumer:
+        await bench.end_of(await bench.submit("quick"))
+        heart = consumer._keeper._heart
+        link.cut()
+        await anyio.sleep(2.5)  # a dozen beats that fail
+        await link.heal()
+        await eventually("it beats again", lambda: said(consumer._may_claim()))
+        assert consumer._keeper._heart is heart, "a heart whose beats fail is not started again"
+    logged = capfd.readouterr()
+    told = (logged.out + logged.err).splitlines()
+    assert sum("beats_fail" in line for line in told) == 1
+    assert sum("beats_arrive_again" in line for line in told) == 1
+
+
+async def said(value: bool) -> bool:
+    return value
