@@ -3,8 +3,10 @@
     TailraceError
     ├── BadConfiguration       a setting is wrong; the process stops with exit code 78
     ├── StoreError
-    │   ├── NoStore            nothing answers at the address, or no address is known; exit code 69
-    │   ├── UnfitStore         something answers, but jobs would not be safe there; exit code 78
+    │   ├── NoStore            no server takes commands at the address, or no address is known; exit code 69
+    │   │   └── AnswerLost     a command was sent and its answer never came: it may have been carried out
+    │   ├── UnfitStore         a server answers, but jobs would not be safe there; exit code 78 at the start
+    │   ├── AccessDenied       the store refuses our credentials or one of our commands; exit code 78 at the start
     │   └── StoreFull          the store refuses new work until memory is freed
     ├── Refused                a job that cannot be accepted as it was asked for
     │   ├── WrongField         a value is wrong: `field` names it
@@ -28,15 +30,33 @@ class BadConfiguration(TailraceError):
 
 
 class StoreError(TailraceError):
-    """The store cannot serve right now, or never could."""
+    """The store cannot serve right now, or never could.
+
+    `job_ids`: the jobs of a submission that may have been accepted although the call failed, in the order of the
+    submission (None: refused). To submit one of them again under the same key is safe.
+    """
+
+    job_ids: tuple[str | None, ...] = ()
 
 
 class NoStore(StoreError):
-    """Nothing answers where the store should be."""
+    """No server takes commands at the address: it is unreachable, not ready, or a read-only replica now."""
+
+
+class AnswerLost(NoStore):
+    """The command was sent and the link ended before its answer came: it may or may not have been carried out."""
 
 
 class UnfitStore(StoreError, BadConfiguration):
-    """The server would lose jobs: it evicts keys, is too old, or is a read-only replica."""
+    """The server would lose jobs: it evicts keys, is too old, or runs in cluster mode."""
+
+
+class AccessDenied(StoreError, BadConfiguration):
+    """The server refuses our credentials, our database, or one of our commands.
+
+    At the start this is a wrong setting. Later it is an outage: credentials are replaced in either order, first on the
+    server or first in the processes, so a process that had a good start tries again until it is let in.
+    """
 
 
 class StoreFull(StoreError):

@@ -2,11 +2,16 @@
 
 redis-py opens the door (URL, TLS, password), hiredis packs and parses, and this protocol does the rest: no pool, no
 task and no timer for each command. One watch looks after all answers that are due; a caller that is cancelled just does
-not hear its own. Nothing is ever sent twice.
+not hear its own. Nothing is ever sent twice. Data that arrives while no answer is due means that the link is out of
+step: every later answer would belong to another question, so the link is closed.
 """
 
 import asyncio
+import fcntl
+import termios
+from array import array
 from collections import deque
+from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
@@ -17,7 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
-from streams.errors import BadConfiguration, NoStore
+from streams.errors import AccessDenied, AnswerLost, BadConfiguration, NoStore
 
 NOT_A_URL = (
     "it is no address; write redis://[user:password@]host[:port][/db], with / ? # @ : in a password as %2F and so on"
@@ -33,6 +38,9 @@ NO_SUCH_DATABASE = (  # what servers say to SELECT
     "SELECT is not allowed in cluster mode",
 )
 
+LONGEST = 12  # times the answer time: a link that brings an answer byte by byte is given up after this
+LOOKS = 4  # within the answer time: how often the watch looks whether the link moves
+
 Answer = asyncio.Future[Any]
 
 
@@ -41,10 +49,14 @@ class Wire(asyncio.Protocol):
 
     def __init__(self, answer_seconds: float) -> None:
         self._answer_seconds = answer_seconds
+        self._look_seconds = answer_seconds / LOOKS
+        self._look_due = 0.0
         self._parser = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
         self._due: deque[tuple[Answer, float]] = deque()  # answers not yet heard, and when each was asked for
         self._watch: asyncio.TimerHandle | None = None
+        self._moved = 0.0  # when the link last carried a byte, either way
+        self._unsent = 0  # bytes that had not left us at the last look
         self._loop = asyncio.get_running_loop()
         self.closed = False
 
@@ -65,7 +77,8 @@ class Wire(asyncio.Protocol):
         self._due.append((answer, self._loop.time()))
         self._transport.write(packed)
         if self._watch is None:
-            self._watch = self._loop.call_later(self._answer_seconds, self._look)
+            self._unsent = 0
+            self._look_later()
         return answer
 
     def close(self, why: str = "the connection to the store was closed") -> None:
@@ -78,23 +91,23 @@ class Wire(asyncio.Protocol):
                 self._watch.cancel()
             for answer, _ in self._due:
                 if not answer.done():
-                    answer.set_exception(NoStore(why))
+                    answer.set_exception(AnswerLost(why))
                     answer.exception()  # whoever waits hears it; nobody is told of those that no one waits for
             self._due.clear()
 
     def data_received(self, data: bytes) -> None:
+        self._moved = self._loop.time()
         self._parser.feed(data)
-        while (reply := self._next()) is not False:
-            answer, _ = self._due.popleft()
-            if not answer.done():
-                answer.set_result(reply)
-
-    def _next(self) -> Any:
         try:
-            return self._parser.gets() if self._due else False
+            while self._due and (reply := self._parser.gets()) is not False:
+                answer, _ = self._due.popleft()
+                if not answer.done():
+                    answer.set_result(reply)
         except hiredis.ProtocolError as error:
             self.close(f"the store does not speak its protocol: {error}")
-            return False
+            return
+        if not self._due and self._parser.has_data():
+            self.close("the store sent an answer to no question: the connection is out of step")
 
     def connection_lost(self, error: Exception | None) -> None:
         self.close(f"the store closed the connection{f': {error}' if error else ''}")
@@ -103,14 +116,38 @@ class Wire(asyncio.Protocol):
         self.close("the store closed the connection")
 
     def _look(self) -> None:
-        """A server that leaves the oldest question unanswered for too long is away, even if the link looks open."""
+        """A link that carries nothing while an answer is due is dead, even if it looks open.
+
+        What counts is silence, not duration: a large answer, or a large request, may take its time on a slow link.
+        """
         self._watch = None
-        if self._due:
-            left = self._due[0][1] + self._answer_seconds - self._loop.time()
-            if left <= 0:
-                self.close(f"the store did not answer within {self._answer_seconds:g} s")
-            else:
-                self._watch = self._loop.call_later(left, self._look)
+        if not self._due:
+            return
+        now, asked = self._loop.time(), self._due[0][1]
+        unsent = self._count_unsent()
+        if unsent < self._unsent:
+            self._moved = now
+        self._unsent = unsent
+        if now - self._look_due >= self._look_seconds:  # our own loop stood still: the answer may be there already
+            self._look_later()
+        elif now - asked >= LONGEST * self._answer_seconds:
+            self.close(f"the store took longer than {LONGEST * self._answer_seconds:g} s for an answer")
+        elif (left := max(asked, self._moved) + self._answer_seconds - now) <= 0:
+            self.close(f"the store did not answer within {self._answer_seconds:g} s")
+        else:
+            self._look_later(min(left, self._look_seconds))
+
+    def _look_later(self, seconds: float | None = None) -> None:
+        self._look_due = self._loop.time() + (self._look_seconds if seconds is None else seconds)
+        self._watch = self._loop.call_at(self._look_due, self._look)
+
+    def _count_unsent(self) -> int:
+        """The bytes of our requests that the other side has not taken yet."""
+        assert self._transport is not None
+        left = array("i", [0])
+        with suppress(OSError):  # a kind of socket that cannot tell
+            fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, left)
+        return self._transport.get_write_buffer_size() + left[0]
 
 
 class Door:
@@ -147,13 +184,13 @@ class Door:
         return wire
 
 
-def why_not_open(error: Exception, database: int) -> BadConfiguration | NoStore:
+def why_not_open(error: Exception, database: int) -> AccessDenied | NoStore:
     """Would another address help, or may the store come back?"""
     said = error.__cause__ if isinstance(error.__cause__, RedisError) else error  # on a unix socket it is wrapped
     if isinstance(said, AuthenticationError | NoPermissionError):
-        return BadConfiguration(f"the store refuses the credentials of REDIS_URL: {said}")
+        return AccessDenied(f"the store refuses the credentials of REDIS_URL: {said}")
     if any(words in str(said) for words in NO_SUCH_DATABASE):
-        return BadConfiguration(f"REDIS_URL names database {database}, which this store does not have: {said}")
+        return AccessDenied(f"REDIS_URL names database {database}, which this store does not have: {said}")
     return NoStore(f"the store does not answer: {error or type(error).__name__}")
 
 
