@@ -17,8 +17,9 @@ from consumers.settings import ConsumerSettings
 from consumers.shutdown import Shutdown
 from producers.schedules import Schedules, configured
 from streams import lifeline
-from streams.connection import ANSWER_SECONDS, Store, check_fitness
+from streams.connection import ANSWER_SECONDS, Store
 from streams.errors import BadConfiguration, NoStore, StoreError, WrongField
+from streams.fitness import Fitness
 from streams.logs import configure_logs
 from streams.schedules import Schedule
 from streams.settings import StreamsSettings, naming
@@ -56,10 +57,14 @@ def serve(platforms: list[str], handlers: str | None) -> int:
             # A link that went dead is given up well before the lease is.
             patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
             async with Store(url, answer_seconds=patience) as store:
-                if await wait_for(store, shutdown):
+                fitness = Fitness(store)
+                if await wait_for(fitness, shutdown):
                     await keep(schedules, Schedules(Transitions(store), streams.platforms))
                     consumer = Consumer(settings, streams.platforms, known, store)
-                    await consumer.run(shutdown)
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(fitness.run)
+                        await consumer.run(shutdown)
+                        tasks.cancel_scope.cancel()
                     return await leave(RESTART if consumer.restarting else min(1, consumer.left_behind))
         return 0
 
@@ -88,12 +93,11 @@ async def keep(wanted: Sequence[Schedule], schedules: Schedules) -> None:
             log.warning("schedule_not_kept", schedule=schedule.name, platform=schedule.platform, error=str(error))
 
 
-async def wait_for(store: Store, shutdown: Shutdown) -> bool:
-    """Wait until the store answers and is fit; False when told to stop meanwhile."""
+async def wait_for(fitness: Fitness, shutdown: Shutdown) -> bool:
+    """Wait until the store answers and is fit; False when asked to stop meanwhile."""
     while not shutdown.drain.is_set():
         try:
-            for advice in await check_fitness(store):
-                log.warning("store_advice", advice=advice)
+            await fitness.check()
         except BadConfiguration:
             raise
         except StoreError as error:

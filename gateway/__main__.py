@@ -15,8 +15,9 @@ from gateway.app import create_app
 from gateway.processes import Processes
 from gateway.server import Server, bind, hold
 from gateway.settings import GatewaySettings
-from streams.connection import Store, check_fitness
+from streams.connection import Store
 from streams.errors import BadConfiguration, NoStore, TailraceError
+from streams.fitness import Fitness
 from streams.lifeline import descriptor, end_with_parent, watch
 from streams.logs import configure_logs
 
@@ -75,8 +76,7 @@ async def look_at_store(settings: GatewaySettings) -> None:
     assert settings.streams.url is not None
     async with Store(settings.streams.url) as store:
         try:
-            for sentence in await check_fitness(store):
-                log.warning("store_advice", advice=sentence)
+            await Fitness(store).check()
         except NoStore as error:
             log.warning("store_is_away", reason=str(error))
 

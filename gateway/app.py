@@ -37,8 +37,8 @@ from gateway.workers import Workers
 from producers import Producer
 from producers.schedules import Schedules
 from streams import Store, Transitions
-from streams.connection import check_fitness
 from streams.errors import NoStore
+from streams.fitness import Fitness, check_fitness
 from streams.policies import Platforms
 from streams.presence import Presence
 
@@ -52,6 +52,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     live = Live(store)
     feed = Feed(store, platforms, live)
     sampler = Sampler(Transitions(store), platforms)
+    fitness = Fitness(store)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -61,14 +62,15 @@ def create_app(settings: GatewaySettings) -> Starlette:
             tasks.start_soon(live.look, settings.ping_seconds)
             tasks.start_soon(feed.run)
             tasks.start_soon(sampler.run)
+            tasks.start_soon(fitness.run)
             yield
             tasks.cancel_scope.cancel()
 
-    app = answering(settings, store, live, sampler, platforms, lifespan)
+    app = answering(settings, store, live, sampler, fitness, platforms, lifespan)
     front = app.state.history.in_front_of(app)
     if settings.keys:
         limited = {names: Narrowed(platforms, names) for names in settings.keys.limited_to}
-        narrowed = {names: answering(settings, store, live, sampler, limited[names]) for names in limited}
+        narrowed = {names: answering(settings, store, live, sampler, fitness, limited[names]) for names in limited}
         guard = Guard(settings.keys, store, Limits(settings.caps), settings.origins)
         front = guard.stand_before(app, front, narrowed)
     front = Budget(front, settings.caps.body_bytes)
@@ -81,13 +83,15 @@ def answering(
     store: Store,
     live: Live,
     sampler: Sampler,
+    fitness: Fitness,
     platforms: Platforms,
     lifespan: Lifespan[Starlette] | None = None,
 ) -> Starlette:
     """The URL map over these platforms: of others it does not know."""
     transitions = Transitions(store)
-    submissions = Submissions(Producer(transitions, platforms))
-    plans = Plans(Producer(transitions, platforms))
+    producer = Producer(transitions, platforms, fitness)
+    submissions = Submissions(producer)
+    plans = Plans(producer)
     presence = Presence(transitions, platforms)
     jobs = Jobs(store, transitions, platforms, presence)
     args = Args(store, jobs)

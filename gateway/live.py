@@ -9,7 +9,7 @@ import structlog
 
 from gateway.channel import Channel, Watcher
 from streams.connection import Store
-from streams.errors import BadConfiguration, JobNotFound, NoStore
+from streams.errors import AccessDenied, JobNotFound, NoStore
 from streams.keys import PlatformKeys
 from streams.messages import Hint
 from streams.reading import read_logs
@@ -21,7 +21,7 @@ SURE_SECONDS = 1.0  # that a job was there; whoever comes later than that after 
 LONGEST_PAUSE_SECONDS = 2.0  # between tries while the store is away
 CLOSING = "this gateway ends"
 
-AWAY = (NoStore, BadConfiguration)  # the latter: it began to refuse our credentials
+AWAY = (NoStore, AccessDenied)
 
 log = structlog.get_logger()
 

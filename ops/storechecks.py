@@ -5,8 +5,9 @@ import time
 from collections.abc import AsyncIterator
 
 from ops.finding import Finding, advice, wrong
-from streams.connection import Store, check_fitness
-from streams.errors import UnfitStore
+from streams.connection import Store
+from streams.errors import AccessDenied, UnfitStore
+from streams.fitness import check_fitness
 from streams.keys import PlatformKeys
 from streams.transitions import Transitions
 
@@ -25,7 +26,7 @@ async def check_store(store: Store) -> AsyncIterator[Finding]:
     yield await check_latency(store)
     try:
         notes = await check_fitness(store)
-    except UnfitStore as error:
+    except (UnfitStore, AccessDenied) as error:
         yield wrong("fitness", str(error))
     else:
         yield Finding("fitness", "it evicts nothing, takes writes and knows every command")

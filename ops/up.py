@@ -25,8 +25,9 @@ from ops.store import Ownership, OwnStore, make_folder
 from ops.supervised import Supervised, end
 from ops.terminal import say
 from streams import launch
-from streams.connection import Store, check_fitness
+from streams.connection import Store
 from streams.errors import BadConfiguration, TailraceError
+from streams.fitness import check_fitness
 from streams.policies import Platforms
 from streams.settings import Environment
 

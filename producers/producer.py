@@ -1,18 +1,23 @@
-"""Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it in line once."""
+"""Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it in line once.
+
+A call whose answer was lost may have been carried out. It is repeated under the same keys for a little while, because
+the same key again is the same job. If it still fails, the error names the jobs that may exist.
+"""
 
 import asyncio
 import base64
 import hashlib
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from producers.kinds import check_args
-from streams.errors import OtherBody, Refused, WrongField
+from streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
+from streams.fitness import Fitness
 from streams.keys import check_key, check_word, join_id
 from streams.messages import Job, encode
 from streams.options import NO_OPTIONS, Options
@@ -22,8 +27,20 @@ from streams.transitions import Transitions
 
 BATCH = 500  # jobs in one call: a few milliseconds of the server's time
 WITH_OPTIONS = 4  # one with options takes the server as long as so many without
+REPEAT_SECONDS = 2.0  # how long a call whose answer was lost is repeated; a caller waits for it
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 
-Batch = list[tuple[int, Job, str]]  # of one platform: place in the answer, job, fingerprint
+
+class Asked(NamedTuple):
+    """A submission that was checked."""
+
+    place: int  # in the answer
+    job: Job
+    fingerprint: str
+    named_here: bool  # its key was made here: no earlier request can have used it
+
+
+Batch = list[Asked]  # of one platform
 
 
 class Submission(Struct, frozen=True):
@@ -47,22 +64,34 @@ class Submitted(Struct, frozen=True):
 class Producer:
     """The door through which every job comes in."""
 
-    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
+    def __init__(self, transitions: Transitions, platforms: Platforms, fitness: Fitness | None = None) -> None:
+        """With `fitness`, no job is accepted while the store would lose it."""
         self._transitions = transitions
         self._platforms = platforms
+        self._fitness = fitness
 
     async def submit(self, submission: Submission) -> Submitted:
-        """Accept a job. Raises `WrongField`, `OtherBody` or `StoreFull`; then nothing was stored."""
+        """Accept a job. Raises `WrongField` or `OtherBody`, or a `StoreError` whose `job_ids` names it if it may exist.
+
+        After any other error nothing was stored.
+        """
         (answer,) = await self.submit_many([submission])
         if isinstance(answer, Refused):
             raise answer
         return answer
 
     async def submit_many(self, submissions: Sequence[Submission]) -> list[Submitted | Refused]:
-        """Accept each valid one and say why not of each other, in the order given."""
+        """Accept each valid one and say why not of each other, in the order given.
+
+        Raises a `StoreError`; if any of the jobs may exist, its `job_ids` names all that were not refused.
+        """
+        if self._fitness and self._fitness.unfit:
+            raise self._fitness.unfit
         answers: dict[int, Submitted | Refused] = {}
+        ids: dict[int, str] = {}
         gathering: dict[str, Batch] = {}
         under_way: list[asyncio.Task[None]] = []
+        errors: list[BaseException] = []
         for index, submission in enumerate(submissions):
             try:
                 job, fingerprint = self._check(submission)
@@ -70,27 +99,53 @@ class Producer:
                 answers[index] = refusal
                 continue
             batch = gathering.setdefault(job.platform, [])
-            batch.append((index, job, fingerprint))
+            batch.append(Asked(index, job, fingerprint, submission.id is None))
+            ids[index] = job.id
             # The store works on a full one while we check the next.
             if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):
                 del gathering[job.platform]
                 under_way.append(asyncio.create_task(self._send(batch, answers, whole=True)))
                 await asyncio.sleep(0)
-        for batch in gathering.values():
-            if not under_way:
-                await self._send(batch, answers)
-            else:
-                under_way.append(asyncio.create_task(self._send(batch, answers, whole=True)))
-        for outcome in await asyncio.gather(*under_way, return_exceptions=True):
-            if outcome is not None:
-                raise outcome
+        try:
+            for batch in gathering.values():
+                if not under_way:
+                    await self._send(batch, answers)
+                else:
+                    under_way.append(asyncio.create_task(self._send(batch, answers, whole=True)))
+        except StoreError as error:
+            errors.append(error)
+        errors += filter(None, await asyncio.gather(*under_way, return_exceptions=True))
+        if errors:
+            raise blamed(errors, answers, tuple(ids.get(index) for index in range(len(submissions))))
         return [answers[index] for index in range(len(submissions))]
 
     async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused], *, whole: bool = False) -> None:
         """`whole`: others are under way, and a server that forgot the script would take them in another order."""
-        words = await self._transitions.submit([(job, fingerprint) for _, job, fingerprint in batch], whole=whole)
-        for (index, job, _), answer in zip(batch, words, strict=True):
-            answers[index] = _answer(job, answer)
+        jobs = [(asked.job, asked.fingerprint) for asked in batch]
+        try:
+            words = await self._transitions.submit(jobs, whole=whole)
+        except AnswerLost as error:
+            words = await self._repeat(jobs, error)
+        for asked, answer in zip(batch, words, strict=True):
+            answers[asked.place] = _answer(asked, answer)
+
+    async def _repeat(self, jobs: Sequence[tuple[Job, str]], lost: AnswerLost) -> list[list[str]]:
+        """Send the same call again until it is answered. Raises a `StoreError` that names the jobs: they may exist."""
+        pause = FIRST_PAUSE
+        error: StoreError = lost
+        try:
+            async with asyncio.timeout(REPEAT_SECONDS):
+                while isinstance(error, NoStore):
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    try:
+                        return await self._transitions.submit(jobs, whole=True)
+                    except StoreError as again:
+                        error = again
+        except TimeoutError:
+            pass
+        error.job_ids = tuple(job.id for job, _ in jobs)
+        raise error
 
     def _check(self, submission: Submission) -> tuple[Job, str]:
         platform = self._platforms.known(submission.platform)
@@ -106,12 +161,24 @@ class Producer:
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
 
 
-def _answer(job: Job, words: list[str]) -> Submitted | Refused:
+def _answer(asked: Asked, words: list[str]) -> Submitted | Refused:
+    job = asked.job
     if words[0] == "conflict":
         return OtherBody(job.id)
     if words[0] in {"duplicate", "replaced"}:
         return Submitted(join_id(job.platform, words[1]), State(words[2]), replayed=True)
-    return Submitted(job.id, State(words[1]), words[0] == "again")
+    return Submitted(job.id, State(words[1]), words[0] == "again" and not asked.named_here)
+
+
+def blamed(
+    errors: Sequence[BaseException], answers: Mapping[int, Submitted | Refused], ids: tuple[str | None, ...]
+) -> BaseException:
+    """The error to raise. It names the jobs if any of them may exist: some were accepted, or an answer was lost."""
+    unsure = [error for error in errors if isinstance(error, StoreError) and error.job_ids]
+    error = unsure[0] if unsure else errors[0]
+    if isinstance(error, StoreError) and (unsure or any(isinstance(each, Submitted) for each in answers.values())):
+        error.job_ids = ids
+    return error
 
 
 _sorted = msgspec.json.Encoder(order="sorted").encode

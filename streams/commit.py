@@ -14,7 +14,7 @@ import anyio
 import structlog
 
 from streams.connection import ServerRefusal
-from streams.errors import BadConfiguration, NoStore
+from streams.errors import AccessDenied, NoStore
 from streams.keys import PlatformKeys
 from streams.transitions import Operation, Transitions
 
@@ -42,6 +42,7 @@ class Committer:
         self._transitions = transitions
         self._claim = claim
         self._said: list[tuple[Operation, Heard]] = []
+        self._away = False  # the store did not answer, and the log says so
         self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
 
     def say(self, operation: Operation, heard: Heard) -> None:
@@ -94,9 +95,11 @@ class Committer:
         pause = FIRST_PAUSE
         while True:
             try:
-                return await self._transitions.commit(self.keys, operations)
-            except (NoStore, BadConfiguration) as error:
-                log.warning("store_away", platform=self.keys.platform, retry_seconds=pause, error=str(error))
+                answers = await self._transitions.commit(self.keys, operations)
+            except (NoStore, AccessDenied) as error:
+                if not self._away:
+                    log.warning("store_away", platform=self.keys.platform, error=str(error))
+                self._away = True
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except (ServerRefusal, ValueError, TypeError) as error:
@@ -105,3 +108,8 @@ class Committer:
                 if len(operations) == 1:
                     return [[b"error", str(error).encode()]]
                 return [(await self._send([operation]))[0] for operation in operations]
+            else:
+                if self._away:
+                    log.info("store_back", platform=self.keys.platform)
+                self._away = False
+                return answers

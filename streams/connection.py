@@ -1,16 +1,21 @@
 """The way to the store: short commands share a connection, blocking reads have their own, nothing is sent twice.
 
-A command is sent once. When its answer is lost it may or may not have been carried out: whoever called knows whether
-it may be repeated, because every transition carries what makes it idempotent.
+A command is sent once. When its answer is lost it may or may not have been carried out: the caller knows whether it
+may be repeated, because every transition carries what makes it idempotent.
+
+After a failover the name of the store leads to another server while the old one still answers. So a connection is only
+used when the server behind it takes writes, and an answer that says otherwise closes every connection of this process
+to that server: the next call connects again by name. Callers pause between tries.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
+from weakref import WeakSet
 
 import hiredis
 
-from streams.errors import BadConfiguration, NoStore, StoreError, StoreFull, UnfitStore
+from streams.errors import AccessDenied, NoStore, StoreError, StoreFull
 from streams.functions import Script
 from streams.wire import Door, Wire
 
@@ -19,16 +24,21 @@ ANSWER_SECONDS = 5.0  # a server that does not answer a short command by then is
 
 Command = tuple[Any, ...]
 
+ROLE: Command = ("INFO", "replication")
+
 
 class ServerRefusal(StoreError):
-    """The server answered with an error that is nobody's setting: a bug, or a key that somebody else wrote."""
+    """The server answered with an error that no setting explains: a bug, or a key that another program wrote."""
 
 
 class Store:
     """One server as this process reaches it."""
 
-    def __init__(self, url: str, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, url: str, *, answer_seconds: float = ANSWER_SECONDS, beside: "Store | None" = None) -> None:
+        """`beside`: another way of this process to the same server."""
         self.url = url
+        self._ways: WeakSet[Store] = beside._ways if beside else WeakSet()
+        self._ways.add(self)
         self._answer_seconds = answer_seconds
         self._door = Door(url, CONNECT_SECONDS)
         self._wire: Wire | None = None
@@ -49,7 +59,13 @@ class Store:
 
     def blocking(self, block_seconds: float) -> "Store":
         """Another way to the same server, for one reader that waits up to `block_seconds` on the server."""
-        return Store(self.url, answer_seconds=block_seconds + ANSWER_SECONDS)
+        return Store(self.url, answer_seconds=block_seconds + ANSWER_SECONDS, beside=self)
+
+    def leave_server(self, why: str) -> None:
+        """Close every connection to this server: it is the wrong one now. The next call connects again by name."""
+        for way in list(self._ways):
+            if way._wire:
+                way._wire.close(why)
 
     async def run(
         self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
@@ -66,7 +82,7 @@ class Store:
         reply = await wire.send(hiredis.pack_command(("EVALSHA", script.sha, len(keys), *keys, *args)))
         if isinstance(reply, hiredis.ReplyError):
             if not str(reply).startswith("NOSCRIPT"):
-                raise explain(reply)
+                raise self._refused(reply)
             return await self.command("EVAL", script.text, len(keys), *keys, *args)
         return reply
 
@@ -83,11 +99,17 @@ class Store:
         replies = [await answer for answer in answers]
         for reply in replies:
             if isinstance(reply, hiredis.ReplyError):
-                raise explain(reply)
+                raise self._refused(reply)
         return replies
 
+    def _refused(self, reply: hiredis.ReplyError) -> Exception:
+        error = explain(reply)
+        if str(reply).startswith(ELSEWHERE):
+            self.leave_server(str(error))
+        return error
+
     async def _open(self) -> Wire:
-        """Open a connection. Whoever needs it meanwhile waits for the same opening, and hears its failure too."""
+        """Open a connection. Callers that need it meanwhile wait for the same opening, and hear its failure too."""
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._reach())
             self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
@@ -95,46 +117,54 @@ class Store:
 
     async def _reach(self) -> Wire:
         # Kept here, not when the task is done: a caller in between would open another, and this one would be lost.
-        self._wire = await self._door.open(self._answer_seconds)
+        self._wire = await self._open_to_primary()
         return self._wire
 
+    async def _open_to_primary(self) -> Wire:
+        """A replica answers reads for ever, and would never show what the primary has.
 
-AWAY = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF")
+        The question also shows that the connection is in step: its answer is like no other.
+        """
+        wire = await self._door.open(self._answer_seconds)
+        try:
+            async with asyncio.timeout(2 * CONNECT_SECONDS):
+                reply = await wire.send(hiredis.pack_command(ROLE))
+            if isinstance(reply, hiredis.ReplyError):
+                raise explain(reply)
+            if not isinstance(reply, bytes) or b"role:" not in reply:
+                raise NoStore("the store answers another question than it was asked")
+            check_role(info_fields(reply))
+        except TimeoutError:
+            wire.close()
+            raise NoStore("the store does not answer: it accepts connections and says nothing") from None
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+
+# The name of the store may lead to another server by now, or this one has forgotten who we are: connect again.
+# NOREPLICAS is what a primary says that was cut off from the others, and may have been replaced by one of them.
+ELSEWHERE = ("READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "CLUSTERDOWN", "NOREPLICAS", "NOAUTH", "WRONGPASS")
+WAIT = ("BUSY", "MISCONF", "TRYAGAIN")  # this server is the right one and cannot serve now
 CLOSED_TO_US = ("NOAUTH", "WRONGPASS", "NOPERM")
 
 
 def explain(error: Exception) -> Exception:
     """What the server's word means for us."""
     text = str(error)
-    if text.startswith(AWAY):
-        return NoStore(f"the store does not serve now: {text}")
     if text.startswith(CLOSED_TO_US):
-        return BadConfiguration(f"the store refuses the credentials of REDIS_URL: {text}")
+        return AccessDenied(f"the store refuses the credentials of REDIS_URL: {text}")
+    if text.startswith((*ELSEWHERE, *WAIT)):
+        return NoStore(f"the store does not serve now: {text}")
     if text.startswith("OOM"):
         return StoreFull("the store has no memory left for new work; running jobs go on")
     return ServerRefusal(text)
 
 
-async def check_fitness(store: Store) -> list[str]:
-    """Refuse a server that would lose jobs; return what is allowed but not recommended, as sentences."""
-    memory, persistence, replication = [
-        info_fields(raw)
-        for raw in await store.commands([("INFO", part) for part in ("memory", "persistence", "replication")])
-    ]
-    policy = memory.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        raise UnfitStore(f"the store evicts keys ({policy}) and would drop jobs; set `maxmemory-policy noeviction`")
+def check_role(replication: dict[str, str]) -> None:
     if replication.get("role") != "master":
-        raise UnfitStore("the store is a read-only replica; give the address of its master")
-    try:
-        await store.command("XAUTOCLAIM", "tailrace-probe", "none", "none", 0, "0")
-    except ServerRefusal as error:
-        if "unknown command" in str(error).lower():
-            raise UnfitStore("the store is older than Redis 7.0 or Valkey 7.2; take a newer one") from None
-    advice = []
-    if persistence.get("aof_enabled") != "1":
-        advice.append("the store keeps no append-only file: jobs are lost when it restarts; set `appendonly yes`")
-    return advice
+        raise NoStore("the store is a read-only replica now; REDIS_URL must lead to its primary")
 
 
 def info_fields(info: bytes) -> dict[str, str]:
