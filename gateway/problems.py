@@ -40,8 +40,8 @@ CODES: Final[Mapping[str, Reason]] = {
     "TOO_MANY_CONNECTIONS": Reason(429, "too many connections"),
     "INTERNAL": Reason(500, "a bug of ours"),
     "TOO_MANY_BYTES": Reason(503, "the bodies of all requests under way are too large together; nothing was stored"),
-    "STORE_AWAY": Reason(503, "the store does not answer"),
-    "STORE_FULL": Reason(503, "the store has no room for new work"),
+    "STORE_AWAY": Reason(503, "the store does not answer; `jobIds` names jobs of the request that may exist"),
+    "STORE_FULL": Reason(503, "the store has no memory for new work"),
     "STORE_UNFIT": Reason(503, "the store would lose jobs, or refuses our credentials"),
 }
 

@@ -1,6 +1,6 @@
 """Every reply that is not a stream: compact JSON, and each refusal as a problem (RFC 9457) with a code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -43,6 +43,7 @@ class Problem(Struct, kw_only=True):
     code: str
     field: str | UnsetType = UNSET
     state: str | UnsetType = UNSET
+    jobIds: list[str | None] | UnsetType = UNSET  # jobs of this request that may exist; null: refused by itself
 
 
 class Refusal(Exception):
@@ -81,9 +82,12 @@ def problem(
     headers: Mapping[str, str] | None = None,
     field: str | UnsetType = UNSET,
     state: str | UnsetType = UNSET,
+    job_ids: Sequence[str | None] = (),
 ) -> Response:
-    title = HTTPStatus(status).phrase
-    body = encode(Problem(title=title, status=status, detail=detail, code=code, field=field, state=state))
+    said = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code, field=field, state=state)
+    if job_ids:
+        said.jobIds = list(job_ids)
+    body = encode(said)
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM)
 
 
@@ -118,7 +122,15 @@ def answer_to(error: Exception) -> Response:
     code = code_of(error)
     status = next(status for status, known in ANSWERS.values() if known == code)
     headers = {"Retry-After": RETRY_SECONDS[code]} if code in RETRY_SECONDS else None
-    return problem(status, code, told_of(error), headers, getattr(error, "field", UNSET))
+    job_ids = getattr(error, "job_ids", ())
+    detail = f"{told_of(error)}; {MAY_EXIST}" if job_ids else told_of(error)
+    return problem(status, code, detail, headers, getattr(error, "field", UNSET), job_ids=job_ids)
+
+
+MAY_EXIST = (
+    "the jobs in jobIds may have been accepted all the same: to try again without making them twice, "
+    "send each with its key, which is the part of its jobId after the dot"
+)
 
 
 def told_of(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +16,7 @@ from gateway.jobs import AGAIN_SECONDS, accepted, links_of, status_of
 from gateway.replies import code_of, reply
 from producers import Producer, Submission, Submitted
 from producers.kinds import KINDS, Name, Text
-from streams.errors import OtherBody, Refused, WrongField
+from streams.errors import OtherBody, Refused, StoreError, WrongField
 from streams.keys import join_id
 from streams.options import Options, Priority
 
@@ -114,13 +114,23 @@ class Submissions:
         body = await read_body(request, BulkBody)
         bodies = [checked(item) for item in body.jobs]
         asked = [item if isinstance(item, WrongField) else submission(item, item.id) for item in bodies]
-        valid = [item for item in asked if isinstance(item, Submission)]
-        answers = iter(await self._producer.submit_many(valid))
+        answers = iter(await self._submit_all(asked))
         results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
         refused = sum(isinstance(result, Refused) for result in results)
         lines = [line(*each) for each in zip(range(len(results)), asked, results, strict=True)]
         again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
         return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202, again)
+
+    async def _submit_all(self, asked: Sequence[Submission | WrongField]) -> list[Submitted | Refused]:
+        """Submit what is valid. An error that names jobs names them by their places in the request."""
+        valid = [item for item in asked if isinstance(item, Submission)]
+        try:
+            return await self._producer.submit_many(valid)
+        except StoreError as error:
+            if error.job_ids:
+                ids = iter(error.job_ids)
+                error.job_ids = tuple(next(ids) if isinstance(item, Submission) else None for item in asked)
+            raise
 
 
 async def submit(producer: Producer, request: Request, asked: Submission, names: Mapping[str, str]) -> Submitted:

@@ -103,13 +103,17 @@ def exit_code(error: BaseException) -> int | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
-    from streams.errors import BadConfiguration, NoStore, TailraceError, WrongField
+    from streams.errors import BadConfiguration, NoStore, StoreError, TailraceError, WrongField
 
     if not isinstance(error, TailraceError):
         return None
     if isinstance(error, WrongField) and error.field == "jobId":  # which is called JOB here
         error = WrongField("JOB", error.reason)
     print(f"tailrace: {error}", file=sys.stderr)
+    if isinstance(error, StoreError) and error.job_ids:
+        job_id = error.job_ids[0] or ""
+        key = job_id.partition(".")[2]
+        print(f"job {job_id} may have been accepted; to try again safely, add --id {key}", file=sys.stderr)
     codes = {NoStore: 69, BadConfiguration: 78, WrongField: 2}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), 1)
 
