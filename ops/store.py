@@ -1,6 +1,7 @@
 """The own store: a Valkey or Redis server in a data folder, which lives exactly as long as its owner."""
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -8,10 +9,12 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +27,7 @@ from streams.errors import BadConfiguration, NoStore
 # The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
 # however it ends, `read` returns. Whichever goes first, server or owner, the whole process group follows.
 LIFELINE = """
+umask 077
 exec 3<&0 </dev/null
 "$@" 3<&- >&2 &
 server=$!
@@ -35,6 +39,8 @@ kill -KILL 0
 """
 
 LONGEST_SOCKET_PATH = 104
+SHORT = Path("/tmp")  # where sockets are whose own folder has too long a path
+FULL_BYTES = 1024 * 1024  # with less than this the disk counts as full
 START_SECONDS = 10.0
 HANDOVER_SECONDS = 2.0
 """A server may outlive an owner that was killed, by half a second and a little: the next owner waits for that."""
@@ -132,9 +138,14 @@ class Ownership:
             return False
 
 
+def open_private(path: Path, mode: str) -> IO[str]:
+    """Open a file that is made for its user alone."""
+    return open(path, mode, errors="replace", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
 def open_high(path: Path) -> IO[str]:
     """Open under a descriptor of two digits: the lifeline's shell, which uses 0 to 3, passes it on."""
-    with path.open("a+") as low:
+    with open_private(path, "a+") as low:
         return os.fdopen(fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10), "a+")
 
 
@@ -147,20 +158,45 @@ def locks(file: IO[str]) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """The data folder, open to its user alone."""
+    """Make the data folder, or take the one that is there; from now on it is open to its user alone."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        if os.geteuid() not in (0, found.st_uid):
+            raise BadConfiguration(f"the data folder {folder} belongs to another user; name another with --data")
+        if found.st_mode & 0o077:
+            folder.chmod(0o700)
     except OSError as error:
         raise BadConfiguration(
             f"the data folder {folder} cannot be made ({error.strerror}); name another with --data"
         ) from None
 
 
+def socket_of(folder: Path) -> Path:
+    """The socket's path: in the folder, or under a short name of its own where that path is too long for a socket."""
+    inside = folder / "redis.sock"
+    if len(os.fsencode(inside)) <= LONGEST_SOCKET_PATH:
+        return inside
+    name = hashlib.blake2b(os.fsencode(folder), digest_size=12).hexdigest()
+    return SHORT / f"tailrace-{os.geteuid()}" / f"{name}.sock"
+
+
+def make_short_folder(folder: Path) -> None:
+    """A folder for sockets in a place where every user may write: nobody but us may have made it."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise BadConfiguration(f"{folder} belongs to another user; name a data folder with a shorter path with --data")
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 class OwnStore:
     """A server of our own: `with OwnStore(folder) as store: … store.url …`.
 
-    It listens on a socket in the folder, open to its user alone. When the path is too long for a socket, or a
-    `port` is given (0: any free one), it listens on loopback instead, open to every user of the machine.
+    It listens on a socket that is open to its user alone, in the folder or, when that path is too long, in a private
+    folder with a short one. Only with a `port` (0: any free one), which tests give, does it listen on loopback.
     """
 
     def __init__(
@@ -177,10 +213,8 @@ class OwnStore:
         self.server = server or find_server()
         self.extra_args = extra_args
         self.log = self.folder / "store.log"
-        self.socket = self.folder / "redis.sock"
+        self.socket = socket_of(self.folder)
         self.port = port
-        if port is None and len(os.fsencode(self.socket)) > LONGEST_SOCKET_PATH:
-            self.port = 0
         self.pid = 0
         self._process: subprocess.Popen[str] | None = None
         self._ownership = Ownership(self.folder)
@@ -192,16 +226,31 @@ class OwnStore:
         return f"redis://127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Start the server and wait until it answers, however long it loads."""
+        """Start the server and wait until it answers, however long it loads. Raises `NoStore` with the reason."""
         make_folder(self.folder)
-        self._ownership.take()
+        if self.socket.parent != self.folder:
+            make_short_folder(self.socket.parent)
+        try:
+            self._ownership.take()
+        except OSError as error:
+            raise NoStore(self._unwritable(error)) from None
         try:
             log_start = self.log.stat().st_size if self.log.exists() else 0
             self._launch()
             self._wait_for_answer(log_start)
+            self._tell_others()
+        except OSError as error:
+            self.stop()
+            raise NoStore(self._unwritable(error)) from None
         except BaseException:
             self.stop()
             raise
+        return self
+
+    def _unwritable(self, error: OSError) -> str:
+        return f"the data folder {self.folder} cannot be written: {error.strerror}"
+
+    def _tell_others(self) -> None:
         facts = {
             "pid": os.getpid(),
             "url": self.url,
@@ -209,9 +258,9 @@ class OwnStore:
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         whole = self.folder / "store.json.new"
-        whole.write_text(json.dumps(facts) + "\n")
+        with open_private(whole, "w") as file:
+            file.write(json.dumps(facts) + "\n")
         whole.rename(self.folder / "store.json")
-        return self
 
     def stop(self) -> None:
         """End the server as the death of its owner would, and free the folder."""
@@ -229,6 +278,15 @@ class OwnStore:
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def why_down(self) -> str:
+        """Why the server does not run, as far as its disk and its log tell."""
+        if shutil.disk_usage(self.folder).free < FULL_BYTES:
+            return f"the disk of {self.folder} is full"
+        try:
+            return self.log.read_text(errors="replace").splitlines()[-1].strip()
+        except (OSError, IndexError):
+            return "its log says nothing"
+
     def _launch(self) -> None:
         if self.port is None:
             address = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
@@ -241,7 +299,7 @@ class OwnStore:
         limits = ["--maxmemory-policy", "noeviction", "--logfile", str(self.log)]
         lock = self._ownership.file
         assert lock
-        with self.log.open("a") as log:
+        with open_private(self.log, "a") as log:
             self._process = subprocess.Popen(
                 ["sh", "-c", LIFELINE, "sh", str(self.server), *address, *storage, *limits, *self.extra_args],
                 stdin=subprocess.PIPE,

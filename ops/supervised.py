@@ -38,7 +38,12 @@ class Supervised:
         try:
             while not self._told.is_set():
                 begun = time.monotonic()
-                process = await self._start()
+                try:
+                    process = await self._start()
+                except OSError as error:  # no room for its log, no process to be had
+                    say(f"{self.name} cannot be started ({error.strerror}); another try in {pause:g} s")
+                    pause = await self._rest(pause)
+                    continue
                 code = await process.wait()
                 if self._told.is_set():
                     break
@@ -52,11 +57,15 @@ class Supervised:
                     pause = FIRST_PAUSE
                 log = self._family.log(self.name)
                 say(f"{self.name} (process {process.pid}) {cause(code)}; another starts in {pause:g} s (see {log})")
-                with anyio.move_on_after(pause):
-                    await self._told.wait()
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = await self._rest(pause)
         finally:
             self.ended.set()
+
+    async def _rest(self, pause: float) -> float:
+        """Wait before another start; the pause before the one after that."""
+        with anyio.move_on_after(pause):
+            await self._told.wait()
+        return min(pause * 2, LONGEST_PAUSE)
 
     def tell(self) -> None:
         """Ask it to end; the second time: now."""

@@ -6,8 +6,9 @@ import json
 import os
 import shlex
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -22,7 +23,7 @@ from gateway.settings import GatewaySettings
 from ops.children import Family
 from ops.hints import command
 from ops.store import Ownership, OwnStore, make_folder
-from ops.supervised import Supervised, end
+from ops.supervised import FIRST_PAUSE, LONGEST_PAUSE, SETTLED_SECONDS, Supervised, end
 from ops.terminal import say
 from streams import launch
 from streams.connection import Store
@@ -243,10 +244,24 @@ def is_ready(host: str, port: int) -> bool:
 
 
 async def keep_store(store: OwnStore) -> None:
-    """Bring the own store back when it died; whatever it had written is in its folder."""
+    """Bring the own store back when it died; whatever it had written is in its folder.
+
+    One that does not start, or dies again soon, as on a full disk, is tried again after longer and longer pauses.
+    """
+    pause, begun, said = FIRST_PAUSE, time.monotonic(), ""
     while True:
         await anyio.sleep(STORE_LOOK_SECONDS)
-        if not store.is_alive():
-            say(f"store      it died; it is started again (see {store.log})")
-            store.stop()
+        if store.is_alive():
+            continue
+        if time.monotonic() - begun > SETTLED_SECONDS:
+            pause, said = FIRST_PAUSE, ""
+        why = store.why_down()
+        if why != said:
+            say(f"store      it died ({why}); it is started again until it stays (see {store.log})")
+        said = why
+        store.stop()
+        await anyio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+        begun = time.monotonic()
+        with suppress(TailraceError):  # why, the next look says
             await anyio.to_thread.run_sync(store.start)

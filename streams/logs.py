@@ -4,8 +4,9 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import Processor
@@ -83,6 +84,21 @@ class Lines(logging.Formatter):
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # of every record
 
 
+class Unfailing:
+    """A stream that loses what it cannot write: a full disk must not end a process that only wants to say something."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
 def configure_logs(environment: Environment | None = None) -> None:
     """Set up logging for this process, on stderr, from LOG_LEVEL, LOG_FORMAT and SERVICE_NAME.
 
@@ -109,7 +125,7 @@ def configure_logs(environment: Environment | None = None) -> None:
     structlog.configure(
         processors=[structlog.processors.add_log_level, *steps],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, Unfailing(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)

@@ -1,21 +1,26 @@
 """The own store: found, kept, shared and gone with its owner."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 import redis
 
-from ops.store import LONGEST_SOCKET_PATH, Ownership, OwnStore, find_running, find_server, ping
+from ops.store import LONGEST_SOCKET_PATH, Ownership, OwnStore, find_running, find_server, make_folder, ping
+from ops.up import keep_store
 from streams.errors import BadConfiguration, NoStore
 from tests.ops.commands import environment
+from tests.support.eventually import eventually
 
 OWNER = """
 import sys, time
@@ -111,11 +116,117 @@ def test_odd_characters_in_the_path_survive_in_the_url(program: Path, tmp_path: 
         assert find_running(store.folder) == store.url
 
 
-def test_a_folder_too_deep_for_a_socket_gets_a_loopback_port(program: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where sockets with short paths go; pytest's own folders are too deep."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr("ops.store.SHORT", Path(folder))
+        yield Path(folder)
+
+
+def test_a_folder_too_deep_for_a_socket_gets_one_with_a_short_path_and_no_port(
+    program: Path, tmp_path: Path, short: Path
+) -> None:
     deep = tmp_path / ("d" * LONGEST_SOCKET_PATH)
     with OwnStore(deep, server=program) as store:
-        assert store.url.startswith("redis://127.0.0.1:")
+        assert store.socket.parent == short / f"tailrace-{os.geteuid()}"
+        assert store.socket.parent.stat().st_mode & 0o777 == 0o700
+        assert store.socket.stat().st_mode & 0o077 == 0
         assert find_running(deep) == store.url
+        assert psutil.Process(store.pid).net_connections("inet") == [], "it listens on no port"
+        url = store.url
+        write(url, "job", "kept")
+        store.kill()
+        assert store.start().url == url, "it comes back at the same address"
+        assert read(url, "job") == b"kept"
+    assert OwnStore(tmp_path / ("e" * LONGEST_SOCKET_PATH), server=program).url != url
+
+
+@pytest.mark.parametrize("trap", ["link", "file"])
+def test_a_short_path_that_another_user_has_prepared_is_refused(tmp_path: Path, short: Path, trap: str) -> None:
+    prepared = short / f"tailrace-{os.geteuid()}"
+    prepared.symlink_to(tmp_path) if trap == "link" else prepared.touch()
+    with pytest.raises(BadConfiguration, match="a shorter path with --data"):
+        OwnStore(tmp_path / ("d" * LONGEST_SOCKET_PATH)).start()
+
+
+def test_a_folder_that_was_open_to_others_is_closed_and_so_are_the_files_in_it(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o755)
+    before = os.umask(0)
+    try:
+        with OwnStore(folder, server=program) as store:
+            write(store.url, "job", "kept")
+            assert folder.stat().st_mode & 0o777 == 0o700
+            made = [path for path in folder.rglob("*") if path.stat().st_mode & 0o077]
+            assert made == []
+            assert len([path for path in folder.rglob("*.aof") if path.is_file()]) == 1
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(BadConfiguration, match="belongs to another user; name another with --data"):
+        make_folder(tmp_path)
+
+
+class Fragile:
+    """A server program that does not start while its folder holds a file `full`, as on a full disk."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.full = folder / "full"
+        self.program = folder / "server"
+        words = "Can't open the append-only file: No space left on device"
+        self.program.write_text(f'#!/bin/sh\n[ -e {self.full} ] && echo "{words}" >&2 && exit 1\nexec {program} "$@"\n')
+        self.program.chmod(0o755)
+
+
+async def test_a_store_that_cannot_start_again_is_tried_until_it_can(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fragile = Fragile(program, tmp_path)
+    with OwnStore(tmp_path / "data", server=fragile.program) as store:
+        write(store.url, "job", "kept")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_store, store)
+            fragile.full.touch()
+            store.kill()
+
+            async def tried() -> bool:
+                return read_log(store).count("No space left") >= 3
+
+            await eventually("it is tried", tried)
+            fragile.full.unlink()
+
+            async def is_back() -> bool:
+                return store.is_alive() and ping(store.url) == "+PONG"
+
+            await eventually("it is back", is_back)
+            assert read(store.url, "job") == b"kept"
+            tasks.cancel_scope.cancel()
+    said = capsys.readouterr().err
+    assert said.count("No space left on device") == 1, "one sentence for one cause"
+    assert said.count("store      it died") <= 2, "once when it was killed, once when it did not start"
+
+
+def read_log(store: OwnStore) -> str:
+    return store.log.read_text()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server runs, and then there is no room for the note where it is."""
+
+    def full(self: OwnStore) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(OwnStore, "_tell_others", full)
+    with pytest.raises(NoStore, match="cannot be written: No space left on device"):
+        OwnStore(tmp_path, server=program).start()
+    assert not Ownership(tmp_path).is_taken()
 
 
 def test_a_taken_port_is_refused_by_its_number(program: Path, tmp_path: Path) -> None:
