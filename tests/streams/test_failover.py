@@ -16,7 +16,7 @@ from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.faults import Link
 
-RING = PlatformKeys("kurly")["bell"]
+FEED = PlatformKeys("kurly")["events"]
 
 
 class Pair:
@@ -119,7 +119,7 @@ async def beats(server: OwnStore, owner: str) -> int:
 async def test_a_wait_that_a_demotion_ends_closes_every_connection(pair: Pair) -> None:
     async with Store(pair.name.url) as store, store.blocking(60) as ears:
         await store.command("PING")
-        waiting = asyncio.create_task(ears.command("XREAD", "BLOCK", 60_000, "STREAMS", RING, "$"))
+        waiting = asyncio.create_task(ears.command("XREAD", "BLOCK", 60_000, "STREAMS", FEED, "$"))
         await asyncio.sleep(0.1)  # it waits on the server
         await pair.demote()
         with pytest.raises(NoStore, match="UNBLOCKED"):
