@@ -12,7 +12,7 @@ import anyio
 import structlog
 
 from producers.schedules import job_of
-from streams.errors import StoreError, WrongField
+from streams.errors import BadConfiguration, StoreError, WrongField
 from streams.keys import PlatformKeys
 from streams.messages import Job
 from streams.schedules import Agenda, Due, Move, decode_schedule, mark_of, moves
@@ -38,7 +38,8 @@ class Ticker:
         while True:
             try:
                 pause = await self.round()
-            except StoreError:  # away or full: what is missed meanwhile is for each schedule to say
+            except (StoreError, BadConfiguration):
+                # Unavailable, full, or it refuses our credentials: each schedule says what becomes of missed ticks.
                 pause = self._look_seconds
             await anyio.sleep(pause)
 

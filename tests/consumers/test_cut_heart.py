@@ -54,10 +54,7 @@ async def test_a_consumer_whose_heart_is_cut_off_claims_nothing_and_goes_on_by_i
         await bench.end_of(await bench.submit("quick"))
         link.cut()
 
-        async def closed() -> bool:
-            return not consumer._may_claim()
-
-        await eventually("the last good beat is too old", closed)
+        await eventually("the last good beat is too old", lambda: said(not consumer._may_claim()))
         job_id = await bench.submit("quick")
         single = await bench.submit("quick", platform="single")
         await anyio.sleep(0.5)  # a claim would come within milliseconds
@@ -89,6 +86,24 @@ async def test_a_consumer_that_starts_while_its_heart_has_no_way_to_the_store_wa
         assert (await Desk(bench.store, "many").record(job_id.partition(".")[2])).state is State.WAITING
         await link.heal()
         assert (await bench.end_of(job_id))[-1].attempt == 1
+
+
+@pytest.mark.parametrize(("setting", "closed", "opened"), [("maxclients", "1", "10000"), ("requirepass", "secret", "")])
+async def test_a_heart_that_the_store_refuses_lives_on_and_beats_as_soon_as_it_may(
+    bench: Bench, link: Link, setting: str, closed: str, opened: str
+) -> None:
+    async with consumer_with_a_far_heart(bench.store, link) as consumer:
+        await bench.end_of(await bench.submit("quick"))
+        heart = consumer._keeper._heart
+        await bench.store.command("CONFIG", "SET", setting, closed)
+        try:
+            link.cut()
+            await link.heal()
+            await eventually("the last good beat is too old", lambda: said(not consumer._may_claim()))
+        finally:
+            await bench.store.command("CONFIG", "SET", setting, opened)
+        await bench.end_of(await bench.submit("quick"))
+        assert consumer._keeper._heart is heart
 
 
 async def test_an_outage_is_told_once_at_its_beginning_and_once_at_its_end(
