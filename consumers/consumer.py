@@ -90,6 +90,7 @@ class Consumer:
             )
             sleep = longest_sleep(len(self._settings.platforms))
             reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner, sleep)
+            reader.siblings = self._platforms.siblings(platform)
             committer = Committer(transitions, keys, reader.claim)
             runner.committer = reader.committer = committer
             reader.may_claim = self._may_claim

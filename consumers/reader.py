@@ -45,6 +45,7 @@ class Reader:
         self._hungry = False  # whether there may be something to claim
         self._held_back = True  # whether it was hungry when it must not claim; it is from the beginning
         self._stopped = self._refusing = False
+        self.siblings: tuple[str, ...] = ()  # the other platforms of its lane, as the consumer sets them
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._listed = False  # whether the store may call this consumer
@@ -90,7 +91,7 @@ class Reader:
         self._listed = False
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
-        operation = claim(self._owner, self._deadline_seconds, self._policy, nonces)
+        operation = claim(self._owner, self._deadline_seconds, self._policy, nonces, self.siblings)
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:

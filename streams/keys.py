@@ -18,6 +18,7 @@ BANDS: Final = ("urgent", "high", "normal", "low")  # priorities, first to last
 PLATFORM_KEYS: Final = (
     *(f"jobs_{band}" for band in BANDS),
     *(f"front_{band}" for band in BANDS),
+    "unfinished",
     "due",
     "alarms",
     "leases",

@@ -35,7 +35,8 @@ class Lookout:
         policy = self._platforms[keys.platform]
         try:
             line, consumers = await asyncio.gather(
-                self._transitions.line(keys, record.key, policy), self._presence.glance()
+                self._transitions.line(keys, record.key, policy, self._platforms.siblings(keys.platform)),
+                self._presence.glance(),
             )
             return explain(
                 Case(

@@ -32,9 +32,11 @@ MAX_EVENTS: Final = 10_000  # a history is for people to read
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """The rules of one platform."""
 
-    overall: int = 0  # jobs at a time over all consumers; 0: no limit
+    overall: int = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
     per_process: int = 10  # jobs at a time in one consumer process
-    lane: str | None = None  # platforms of one lane are served by one consumer and share its per_process room
+    lane: str | None = (
+        None  # platforms of one lane share `overall`, and `per_process` of a consumer that serves several
+    )
     attempts: int = 3  # attempts that may raise before the job ends failed
     backoff: Backoff = "exponential"  # the pause before the next one: doubled each time, or always the same
     backoff_seconds: float = 1.0  # the first pause
@@ -51,7 +53,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     key_overall: int = 0  # jobs at a time with the same limit_key; 0: no limit
     key_rate: int = 0  # starts within key_rate_seconds of jobs with the same limit_key; 0: no limit
     key_rate_seconds: float = 1.0
-    order: Literal["block", "skip"] = "block"  # what those behind a job in its order do while it rests
+    order: Literal["block", "skip", "strict"] = "block"  # what others do while a job waits for another attempt
     keep_completed_seconds: float = 3600.0
     keep_completed: int = 100  # at most so many; never one that ended less than a minute ago; 0: any number
     keep_failed_seconds: float = 86_400.0  # and cancelled ones
@@ -138,6 +140,11 @@ class Platforms(Mapping[str, Policy]):
     def serving(self, name: str) -> tuple[str, ...]:
         """What a consumer asked to serve `name` serves: a lane's own name stands for the whole lane."""
         return tuple(p for p, policy in self.items() if p == name or policy.lane == name)
+
+    def siblings(self, name: str) -> tuple[str, ...]:
+        """The other platforms of its lane."""
+        lane = self[name].lane
+        return tuple(p for p, policy in self.items() if lane and policy.lane == lane and p != name)
 
     def lanes(self) -> dict[str, tuple[str, ...]]:
         """The platforms by the consumer process that serves them."""

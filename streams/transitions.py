@@ -249,9 +249,10 @@ class Transitions:
         answers = await self.run(TENDING, [(keys, [Operation("errors", (), (most,))]) for keys in platforms])
         return [broken(answer) or to_errors(answer) for answer in answers]
 
-    async def line(self, platform: PlatformKeys, key: str, policy: Policy) -> Line:
+    async def line(self, platform: PlatformKeys, key: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Line:
         """See where a job stands in line, and what may hold it up."""
-        operation = Operation("line", (platform.record(key),), (key, policy.rate, policy.key_rate))
+        args = (key, policy.rate, policy.key_rate, " ".join(siblings))
+        operation = Operation("line", (platform.record(key),), args)
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
@@ -296,15 +297,20 @@ def shown(ms: int | None) -> int | str:
     return "" if ms is None else ms
 
 
-def claim(owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]) -> Operation:
-    return Operation("claim", (), (owner, int(deadline_seconds * 1000), *rules_of(policy), " ".join(nonces)))
+def claim(
+    owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str], siblings: tuple[str, ...] = ()
+) -> Operation:
+    """`siblings` are the other platforms of its lane."""
+    return Operation("claim", (), (owner, int(deadline_seconds * 1000), *rules_of(policy, siblings), " ".join(nonces)))
 
 
 @cache
-def rules_of(policy: Policy) -> tuple[int, ...]:
+def rules_of(policy: Policy, siblings: tuple[str, ...]) -> tuple[int | str, ...]:
     """What a claim has to keep to, in the order of its header."""
     return (
         policy.overall,
+        " ".join(siblings),
+        policy.order,
         policy.max_crashes,
         policy.share,
         policy.rate,

@@ -63,7 +63,7 @@ def explain(case: Case) -> Waiting:
     if case.rests:
         return Waiting(None, False, (resting(case), *closed(case)))
     place = case.line.place
-    reasons = (*closed(case), *ordered(case), *limited(case), *busy(case), *ahead(case))
+    reasons = (*closed(case), *strict(case), *ordered(case), *limited(case), *busy(case), *ahead(case))
     position, exact = (None, False) if place is None else (place.before + 1, place.exact)
     return Waiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
 
@@ -94,6 +94,14 @@ def closed(case: Case) -> Iterator[Reason]:
     for until_ms, word, why in sorted(gates, reverse=True):  # the later one decides
         until = iso(until_ms)
         yield Reason(word, f"Nothing of {name} starts before {until}: {why}.", until=until)
+
+
+def strict(case: Case) -> Iterator[Reason]:
+    """The strict order of its platform."""
+    first = case.line.unfinished
+    if case.policy.order == "strict" and first and first != case.record.key:
+        told = f"{case.record.platform} runs in strict order, and job {case.id(first)} waits for another attempt."
+        yield Reason("strict", told, job=case.id(first))
 
 
 def ordered(case: Case) -> Iterator[Reason]:
@@ -134,6 +142,11 @@ def busy(case: Case) -> Iterator[Reason]:
     """As many run as may, or as the consumers take."""
     running, runs, name = case.line.running, case.line.runs, case.record.platform
     room = (case.serving() or 0) * case.policy.per_process
+    elsewhere = case.line.lane
+    if case.policy.overall and elsewhere and runs + sum(elsewhere.values()) >= case.policy.overall:
+        most = f"The lane {case.policy.lane} runs {counted(case.policy.overall, 'job')} at a time"
+        there = ", ".join(f"{count} of {platform}" for platform, count in sorted(elsewhere.items()))
+        yield Reason("lane", f"{most}, and {there} {'is' if sum(elsewhere.values()) == 1 else 'are'} running.")
     if case.policy.overall and runs >= case.policy.overall:
         most = f"{name} runs {counted(case.policy.overall, 'job')} at a time"
     elif room and runs >= room:

@@ -84,8 +84,8 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     chosen = {name: (sources or functions())[name] for name in names}
     tells = any("events" in function.keys or "now_ms" in function.body for function in chosen.values())
     looks, accepts = (
-        tells and any(re.search(rf"\b{name}\(|\b{name},", function.body) for function in chosen.values())
-        for name in ("come", "accept")
+        tells and any(re.search(rf"\b{name}[.(,]", function.body) for function in chosen.values())
+        for name in ("calls", "accept")
     )
     needed = (True, tells, looks, accepts)
     parts = [

@@ -21,11 +21,11 @@ if call('EXISTS', holds(owner)) == 1 then
 end
 call('HDEL', beats, owner)
 redis.pcall('HDEL', consumers, owner)
-if come(owner) then
+if calls.come(owner) then
   ring()
 end
 call('DEL', prefix .. 'bell:' .. owner)
-stay_away(owner, call('HGET', control, 'timekeeper'), next_time())
+calls.stay_away(owner, call('HGET', control, 'timekeeper'), calls.next_time())
 for _, band in ipairs(BANDS) do
   local pending = redis.pcall('XPENDING', jobs[band], GROUP, '-', '+', 1, owner)
   if not pending.err and #pending == 0 then

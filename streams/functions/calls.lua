@@ -1,7 +1,10 @@
 -- Which consumers look for work: what a claim tells of its owner, and when others are called instead. After events.lua.
 
+-- One table: a Lua function may use 60 names of those around it, and all transitions together come near that.
+local calls = {}
+
 -- A consumer that claims is neither idle nor called any more; answers when it was called, if it was.
-local function come(owner)
+function calls.come(owner)
   if call('EXISTS', idle, called) > 0 then
     local called_us = call('ZSCORE', called, owner)
     call('ZREM', called, owner)
@@ -11,7 +14,7 @@ local function come(owner)
 end
 
 -- How many jobs wait in line: those that have not ended, do not run and do not rest. `taken`: leases not yet written.
-local function waiting(taken)
+function calls.waiting(taken)
   local count = -call('HLEN', leases) - taken - call('ZCARD', due)
   for band, line in pairs(jobs) do
     count = count + call('XLEN', line) - (settled[band] and #settled[band] or 0)
@@ -20,7 +23,7 @@ local function waiting(taken)
 end
 
 -- When something changes by itself. Every such time stands in `due` or `alarms`, where each heart looks once a second.
-local function next_time()
+function calls.next_time()
   local soonest
   for _, times in ipairs({ due, alarms }) do
     local at = tonumber(call('ZRANGE', times, 0, 0, 'WITHSCORES')[2])
@@ -40,7 +43,7 @@ local function timekeeper(kept, owner, soonest)
 end
 
 -- The consumer waits for work until it is called; answers in how many milliseconds it should look by itself.
-local function sleep(owner, kept, soonest)
+function calls.sleep(owner, kept, soonest)
   call('ZADD', idle, now_us, owner)
   local keeper, other = timekeeper(kept, owner, soonest)
   if soonest and not other then
@@ -53,13 +56,13 @@ local function sleep(owner, kept, soonest)
 end
 
 -- The consumer is to look again at once; if it does not, `wake` calls others.
-local function come_again(owner)
+function calls.come_again(owner)
   call('ZADD', called, now_us, owner)
   return '0'
 end
 
 -- The consumer does not look any more: if it kept the time, or no consumer does, another is called to keep it.
-local function stay_away(owner, kept, soonest)
+function calls.stay_away(owner, kept, soonest)
   local keeper, other = timekeeper(kept, owner, soonest)
   if keeper == owner then
     call('HDEL', control, 'timekeeper')
@@ -67,4 +70,37 @@ local function stay_away(owner, kept, soonest)
   if soonest and not other then
     ring()
   end
+end
+
+-- The gate of a lane, for a platform that has `free` slots by what it runs itself: how many it may take, and when to look
+-- again if it has to wait for its turn. Platforms of a lane take turns: of those that found no slot the one that waits
+-- longest is the next, if a consumer of it comes within a moment after a slot came free.
+local TURN_MS = 250
+local function take_turn(lane, free, since_us, free_ms)
+  since_us = tonumber(since_us or now_us)
+  local fresh = vacated > 0 or (free_ms and math.abs(now_ms - free_ms) < TURN_MS)
+  local before = {}
+  for sibling in string.gmatch(lane, '%S+') do
+    free = free - call('HLEN', at(sibling, leases))
+    if tonumber(call('HGET', at(sibling, control), 'lane_since_us') or since_us) < since_us then
+      before[#before + 1] = at(sibling, control)
+    end
+  end
+  if free > 0 and fresh and #before > 0 then
+    return 0, now_ms + TURN_MS
+  end
+  for _, sibling in ipairs(free > 0 and before or {}) do -- no consumer came for it
+    call('HDEL', sibling, 'lane_since_us')
+  end
+  return free
+end
+
+function calls.lane_room(lane, free, since_us, free_ms)
+  local room, opens = take_turn(lane, free, since_us, free_ms)
+  if room > 0 then
+    call('HDEL', control, 'lane_since_us')
+  elseif calls.waiting(0) > 0 then
+    call('HSETNX', control, 'lane_since_us', now_us)
+  end
+  return room, opens
 end

@@ -6,6 +6,7 @@
 --       front_high       zset
 --       front_normal     zset
 --       front_low        zset
+--       unfinished       zset    the job leaves it
 --       due              zset    the job leaves it
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed

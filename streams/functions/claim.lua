@@ -7,10 +7,11 @@
 --       front_high   zset
 --       front_normal zset
 --       front_low    zset
+--       unfinished   zset    in strict order: jobs that wait for another attempt
 --       due          zset    jobs that start later, or again
 --       alarms       zset    what else happens by itself: jobs expire, keys may start again
 --       leases       hash    who runs what; its length is how many run
---       control      hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time
+--       control      hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time, its lane
 --       starts       list    the last starts, as many as the rate allows in its time
 --       limits       hash    how many jobs of a limit key run
 --       orders       hash    which job of an order key runs
@@ -19,7 +20,9 @@
 --       called       zset    consumers that were called and have not claimed yet
 -- ARGV  owner         the consumer that claims
 --       deadline_ms   its silence after which the lease counts as lost
---       overall       how many may run at a time on this platform, 0: any number
+--       overall       how many may run at a time on this platform, or in its lane, 0: any number
+--       lane          the other platforms of its lane, separated by spaces; may be empty
+--       order         block | skip | strict: strict: nothing starts before a job that waits for another attempt
 --       max_crashes   lost attempts that end a job: one loss before that it runs apart from others like it
 --       share         while several bands stand in line, every so many-th start is for a lower one, 0: never
 --       rate          how many may start within rate_ms, 0: any number
@@ -73,29 +76,32 @@ if #wanted > 0 then
   wanted = fresh
 end
 
-local called_us = come(owner)
+local called_us = calls.come(owner)
 
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
 local opens -- when the platform's hold or rate lets another start
-local plain = call('EXISTS', due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low) == 0 -- as most are: there is nothing but the lines
-local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 'timekeeper')
+local plain = call('EXISTS', unfinished, due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low)
+  == 0 -- as most are: there is nothing but the lines
+local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 'timekeeper', 'lane', 'lane_since_us',
+  'lane_free_ms')
 if state[1] then
   room = 0
 elseif state[2] and tonumber(state[2]) > tonumber(now_ms) then
   room = 0
   opens = tonumber(state[2])
 end
-if tonumber(overall) > 0 then
-  room = math.min(room, tonumber(overall) - call('HLEN', leases))
+if (state[4] or '') ~= lane then
+  call('HSET', control, 'lane', lane)
 end
-
-local function note_starts(times, most, length_ms, count)
-  for _ = 1, count do
-    call('RPUSH', times, now_ms)
+if tonumber(overall) > 0 then
+  local free = overall - call('HLEN', leases)
+  if #lane > 0 and math.min(room, free) > 0 then
+    local turn
+    free, turn = calls.lane_room(lane, free, state[5], state[6])
+    opens = turn or opens
   end
-  call('LTRIM', times, -most, -1)
-  call('PEXPIRE', times, length_ms)
+  room = math.min(room, free)
 end
 
 local rated = tonumber(rate) > 0
@@ -195,11 +201,13 @@ local function open(band, entry, fields, apart)
   if job[4] then
     failures, age = past(record)
     call('ZREM', fronts[band], key)
+    call('ZREM', unfinished, key)
   end
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
   tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
   held[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' .. band .. ' ' ..
-    entry .. ' ' .. deadline_ms .. (apart and ' apart=1' or '') .. (job[7] and ' ' .. job[7] or '')
+    entry .. ' ' .. deadline_ms .. (apart and ' apart=1' or '') .. (order == 'strict' and ' strict=1' or '') ..
+     (job[7] and ' ' .. job[7] or '')
   touched[nonce] = true
   add(granted, owner, nonce)
   hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
@@ -263,6 +271,38 @@ local function take_front(band, goal, below)
   end
 end
 
+-- Strict order: a job that waits for another attempt goes before all others, whatever its priority, and until it has
+-- started nothing else does.
+if order == 'strict' and room > 0 and not plain then
+  local blocked = false
+  for _, key in ipairs(call('ZRANGE', unfinished, 0, room + 99)) do
+    local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
+    local before = taken
+    if job[3] == 'waiting' and taken < room then
+      local band = job[1] or 'normal'
+      local command = { 'XCLAIM', jobs[band], GROUP, owner, 0, job[2], 'FORCE' }
+      local found = redis.pcall(unpack(command))
+      if found.err then -- its group was destroyed
+        call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
+        found = call(unpack(command))
+      end
+      if found[1] then
+        pcall(open, band, job[2], found[1][2])
+      end
+    end
+    if taken == before then
+      if job[2] and (job[3] == 'waiting' or job[3] == 'delayed') then
+        blocked = true
+      else
+        call('ZREM', unfinished, key) -- it is gone, or was started by other rules
+      end
+    end
+  end
+  if blocked then
+    room = taken
+  end
+end
+
 local READ_AT_MOST = 150 -- entries that turn out not to be for us now, in one call
 local read = 0
 local function take_from(band, most)
@@ -274,8 +314,7 @@ local function take_from(band, most)
     local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', goal - taken, 'STREAMS', jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
-      call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
-      reply = call(unpack(command))
+      reply = call('EXISTS', jobs[band]) == 1 and call('XGROUP', 'CREATE', jobs[band], GROUP, 0) and call(unpack(command))
     end
     if not reply then
       return
@@ -333,26 +372,26 @@ local full, others = taken == #wanted, call('EXISTS', idle) == 1
 if full and #wanted > 0 and others and rated and not opens then
   opens = select(2, may_start(starts, rate, rate_ms))
 end
-local remains = (opens or full and others) and waiting(taken) > 0 -- something may be left in line
+local remains = (opens or full and others) and calls.waiting(taken) > 0 -- something may be left in line
 if remains and opens then
   call('ZADD', alarms, format('%.0f', opens), '~')
   alarmed = true
 end
-local soonest = (not plain or alarmed) and next_time() or nil
+local soonest = (not plain or alarmed) and calls.next_time() or nil
 
 if full and #wanted == 0 then
   rings = math.max(brought + rings, freed, called_us and 1 or 0) -- a call that it cannot use is for another
-  stay_away(owner, state[3], soonest)
+  calls.stay_away(owner, state[3], soonest)
 elseif full then
   local open = remains and not opens and (tonumber(overall) == 0 or call('HLEN', leases) + taken < tonumber(overall))
   rings = open and math.max(1, brought + rings - taken) or 0
-  stay_away(owner, state[3], soonest)
+  calls.stay_away(owner, state[3], soonest)
 elseif (more or stopped or rings > 0) and not state[1] then
   rings = 0
-  answer[1] = come_again(owner)
+  answer[1] = calls.come_again(owner)
 else
   rings = passed and math.max(brought, freed) or 0
-  answer[1] = sleep(owner, state[3], soonest)
+  answer[1] = calls.sleep(owner, state[3], soonest)
   if passed and called_us then
     call_idle(1, called_us) -- those that came later have left it, too
   end

@@ -2,6 +2,7 @@
 -- KEYS  record           hash    the state of the job
 --       log              list    the job's history
 --       leases           hash    the fence; this attempt's lease is given back
+--       unfinished       zset    where it keeps its place, on a platform in strict order
 --       due              zset    where the job rests
 --       control          hash    the platform is held as long when its rate is exceeded
 --       ended_failed     zset    for a job that was started too often
@@ -14,7 +15,7 @@
 --       max_starts  how often it may be started in all
 --       delay_ms    for how long
 --       hold        1: no job of the platform starts before that time either
---       order       block | skip: whether those behind it in its order wait meanwhile
+--       order       block | skip | strict: whether those behind it in its order wait meanwhile
 -- Returns  ok | failed | cancelled | again | lost
 local job = fence(key, nonce)
 if not job then

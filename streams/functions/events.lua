@@ -84,7 +84,7 @@ end
 
 local function drop(nonce)
   held[nonce], touched[nonce] = false, true
-  freed = freed + 1
+  freed, vacated = freed + 1, vacated + 1
 end
 
 -- Whether the record knows of the attempt as well. A lease of which it does not only takes up room, and is dropped.
@@ -153,6 +153,14 @@ local function count_starts(times, most, length_ms, wanted)
     end
   end
   return wanted
+end
+
+local function note_starts(times, most, length_ms, count)
+  for _ = 1, count do
+    call('RPUSH', times, now_ms)
+  end
+  call('LTRIM', times, -most, -1)
+  call('PEXPIRE', times, length_ms)
 end
 
 -- Parked jobs of a limit key come to the front: up to `wanted`, and no more than may start now by the platform's rules.
@@ -293,6 +301,13 @@ local function circles(record, key, job, max_starts)
   end
 end
 
+-- In strict order nothing of the platform starts before a job that waits for another attempt.
+local function keep_place(key, job)
+  if #job.marks > 0 and mark(job.marks, 'strict') then
+    call('ZADD', unfinished, acceptance(job.entry), key)
+  end
+end
+
 -- Every "back in line": the job goes before newer ones of its priority.
 local function back_in_line(record, key, job, reason)
   local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
@@ -300,6 +315,7 @@ local function back_in_line(record, key, job, reason)
   if hold_entry(job) then
     call('ZADD', fronts[job.band], acceptance(job.entry), key)
   end
+  keep_place(key, job)
   let_go(key, job, false)
   ring()
 end
@@ -310,6 +326,7 @@ local function rest(record, key, job, until_ms, event, skip)
   call('HSET', record, 'state', 'delayed', 'seq', seq)
   hold_entry(job)
   call('ZADD', due, until_ms, key)
+  keep_place(key, job)
   let_go(key, job, skip)
   ring()
 end
@@ -326,6 +343,9 @@ local function leave(key, job)
   call('ZREM', fronts[job.band], key)
   call('ZREM', fronts.urgent, key) -- where one that was submitted as the first of all stands
   call('ZREM', due, key)
+  if call('ZREM', unfinished, key) == 1 then -- it held up all others
+    ring()
+  end
   local limit = mark(job.marks, 'limit')
   if limit then
     call('ZREM', prefix .. 'parked:' .. limit, key)

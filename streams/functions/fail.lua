@@ -2,6 +2,7 @@
 -- KEYS  record           hash    the state of the job and its failures
 --       log              list    the job's history; its last event holds the error
 --       leases           hash    the fence; this attempt's lease is given back
+--       unfinished       zset    where it keeps its place, on a platform in strict order
 --       due              zset    where it rests until it is tried again
 --       ended_failed     zset    failed jobs by time, for retention
 --       ended_errors     zset    the same by the type of their error
@@ -13,7 +14,7 @@
 --       attempts    how many attempts may raise before the job ends failed; 0: this was the last
 --       max_starts  how often it may be started in all
 --       delay_ms    the pause before the next attempt
---       order       block | skip: whether those behind it in its order wait meanwhile
+--       order       block | skip | strict: whether those behind it in its order wait meanwhile
 --       more        the error and what else the event says, JSON members with a leading comma
 -- Returns  retrying | failed | cancelled | again | lost
 local job = fence(key, nonce)

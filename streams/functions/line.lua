@@ -9,6 +9,7 @@
 --       front_normal  zset
 --       front_low     zset
 --       leases        hash    who runs what
+--       unfinished    zset    in strict order: jobs that wait for another attempt
 --       control       hash    whether the platform is paused or held
 --       starts        list    the last starts
 --       limits        hash    how many jobs of a limit key run
@@ -16,7 +17,8 @@
 -- ARGV  key       the job's key
 --       rate      how many may start within a window, 0: any number
 --       key_rate  the same for one limit key
--- Returns  five lists: <now in ms> <paused by> <held until> <start that the rate counts from> <how many run>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <how many of its limit key run> <start that its rate counts from> <how many wait for it before this one>; <the first of its order> <which of its order runs>; key and marks, in turn, of some that run
+--       lane      the other platforms of its lane, separated by spaces
+-- Returns  six lists: <now in ms> <paused by> <held until> <start that the rate counts from> <how many run>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <how many of its limit key run> <start that its rate counts from> <how many wait for it before this one>; <the first of its order> <which of its order runs> <which job nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = standing(record)
 
@@ -96,7 +98,7 @@ for _, lease in ipairs(some) do
 end
 
 local limit, order = mark(job.marks, 'limit'), mark(job.marks, 'order')
-local of_limit, of_order = {}, {}
+local of_limit, of_order = {}, { false, false, call('ZRANGE', unfinished, 0, 0)[1] or false }
 if limit then
   local counted = tonumber(key_rate) > 0 and call('LINDEX', prefix .. 'starts:' .. limit, -key_rate)
   of_limit = { call('HGET', limits, limit), counted, call('ZRANK', prefix .. 'parked:' .. limit, key) }
@@ -104,9 +106,17 @@ end
 if order then
   local holder = call('HGET', orders, order)
   local runs_now = holder and call('HGET', prefix .. 'job:' .. holder, 'state') == 'running'
-  of_order = { call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1] or false, runs_now and holder }
+  of_order[1], of_order[2] = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1] or false, runs_now and holder
+end
+
+local of_lane = {}
+for sibling in string.gmatch(lane, '%S+') do
+  local there = call('HLEN', (string.gsub(leases, '{.*}', '{' .. sibling .. '}')))
+  if there > 0 then
+    of_lane[#of_lane + 1], of_lane[#of_lane + 2] = sibling, there
+  end
 end
 
 local gates = call('HMGET', control, 'paused', 'held_until_ms')
 local oldest = tonumber(rate) > 0 and call('LINDEX', starts, -rate)
-return { { now_ms, gates[1], gates[2], oldest, runs }, count_before(), of_limit, of_order, running }
+return { { now_ms, gates[1], gates[2], oldest, runs }, count_before(), of_limit, of_order, running, of_lane }

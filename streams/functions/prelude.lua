@@ -19,11 +19,12 @@ local completed        -- jobs that did
 local feed             -- the live events of this call
 local freed            -- how many leases ended in this call and were not used again by it
 local answered         -- bytes of args and steps that this call answers
+local vacated          -- how many leases ended in this call
 local rings            -- how many idle consumers should look: one for each job that came in line
 
 local function gather()
   held, touched, holders, granted = {}, {}, {}, {}
-  settled, completed, feed, freed, rings, answered = {}, {}, {}, 0, 0, 0
+  settled, completed, feed, freed, vacated, rings, answered = {}, {}, {}, 0, 0, 0, 0
 end
 
 local ANSWER_BYTES = 1024 * 1024 -- no call answers much more, but for one job or step; the rest comes with the next
@@ -112,6 +113,29 @@ local function call_idle(count, before)
   end
 end
 
+-- The same key of another platform.
+local function at(sibling, key)
+  return (string.gsub(key, '{.*}', '{' .. sibling .. '}'))
+end
+
+-- A slot of a lane is for all its platforms: an idle consumer of each other one is called. Which those are, `claim` has
+-- noted.
+local function call_lane()
+  local lane = call('HGET', control, 'lane')
+  if lane and #lane > 0 then
+    local clock = call('TIME')
+    local now_ms = clock[1] .. string.sub(format('%06d', clock[2]), 1, 3)
+    local own_idle, own_called, own_prefix = idle, called, prefix
+    call('HSET', control, 'lane_free_ms', now_ms)
+    for sibling in string.gmatch(lane, '%S+') do
+      call('HSET', at(sibling, control), 'lane_free_ms', now_ms)
+      idle, called, prefix = at(sibling, own_idle), at(sibling, own_called), at(sibling, own_prefix)
+      call_idle(1)
+    end
+    idle, called, prefix = own_idle, own_called, own_prefix
+  end
+end
+
 -- The feed is bounded in entries and in bytes. An entry holds the events of one call up to about FEED_ENTRY bytes; the
 -- larger it is, the fewer entries stay before it, so that the entry at place p has at most FEED_SHARE / p bytes. The
 -- largest feed is then FEED_SHARE * (1 + ln(FEED_LENGTH * FEED_ENTRY / FEED_SHARE)), about 26 MB.
@@ -141,6 +165,9 @@ local function flush()
     call('RPUSH', ended_completed, unpack(completed))
   end
   flush_feed()
+  if vacated > 0 then
+    call_lane()
+  end
   local count = math.max(rings, freed)
   if count > 0 then
     call_idle(count)

@@ -6,10 +6,12 @@
 --       front_high       zset
 --       front_normal     zset
 --       front_low        zset
+--       unfinished       zset    where it keeps its place, on a platform in strict order
 --       ended_failed     zset    for a job that was started too often
 --       ended_errors     zset    the same by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
+--       control          hash    the other platforms of its lane, where consumers are called too
 --       idle             zset    consumers that wait for work, to be called
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one

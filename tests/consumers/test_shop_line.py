@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from streams.keys import PlatformKeys
+from streams.policies import EXTRACT
 from tests.support.checker import false_takeovers, jumped_the_line, overlaps, takeovers, unclean
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -44,6 +45,21 @@ async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_kill
     assert false_takeovers(histories, killed) == []
     assert takeovers(histories), "at least one kill hit a worker with a job"
     assert {history[-1].status for history in histories.values()} == {"completed"}
+
+
+async def test_the_extract_group_runs_one_at_a_time_over_all_processes(deployment: Deployment) -> None:
+    """Two processes serve all four platforms of the lane; each platform has a line, and none of them starves."""
+    _, workers = await asyncio.gather(deployment.gateway(), deployment.consumers(2, "extract"))
+    ids = [await deployment.submit(platform, steps=1, seconds=0.05) for platform in EXTRACT for _ in range(5)]
+    histories = await deployment.all_ended(ids)
+    assert overlaps(histories) == []
+    assert {history[-1].status for history in histories.values()} == {"completed"}
+    last_start = {ids[number]: number for number in (4, 9, 14, 19)}  # the last job of each platform
+    order = sorted(ids, key=lambda job: next(event.time for event in histories[job] if event.status == "started"))
+    assert order.index(min(last_start, key=order.index)) >= 8, (
+        "they take turns: no platform is through before the others"
+    )
+    assert len({worker.owner for worker in workers}) == 2
 
 
 async def some_ended(deployment: Deployment, count: int) -> None:

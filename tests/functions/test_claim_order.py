@@ -311,6 +311,13 @@ async def test_a_first_job_goes_before_the_share_of_a_lower_band(desk: Desk) -> 
     assert await in_order(desk, 2) == ["first", "low-000"]
 
 
+async def test_a_name_at_the_front_of_a_priority_without_a_line_breaks_no_claim(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    await desk.store.command("ZADD", desk.keys.front("urgent"), 1, "unknown", 2, "b")
+    assert await in_order(desk, 2) == ["a", "b"]
+    assert await desk.front() == []
+
+
 async def test_a_first_job_that_is_cancelled_leaves_nothing_behind(desk: Desk) -> None:
     await desk.submit("first", band="low", first=True)
     assert await desk.cancel("first") == "ok"

@@ -23,10 +23,14 @@ HOUR = 3600.0
 Why = Callable[[str], Awaitable[Waiting]]
 
 
+def watching(desk: Desk) -> Lookout:
+    platforms = Platforms({desk.keys.platform: desk.policy})
+    return Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
+
+
 def asking(desk: Desk) -> Why:
     """Ask about jobs of a platform, which a consumer serves."""
-    platforms = Platforms({desk.keys.platform: desk.policy})
-    lookout = Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
+    lookout = watching(desk)
 
     async def why(key: str) -> Waiting:
         record, events = await read_job(desk.store, desk.keys, key, first=-2)
@@ -239,6 +243,30 @@ async def test_a_full_platform_names_who_runs(shop: Desk) -> None:
     await shop.claim()
 
 
+async def test_strict_order_names_the_job_that_nothing_starts_before(store: Store) -> None:
+    desk = Desk(store, overall=1, order="strict")
+    why = await served(desk)
+    await desk.submit("a", "b")
+    (held,) = await desk.claim()
+    await desk.fail(held, attempts=3, seconds=HOUR)
+    told = "shop runs in strict order, and job shop.a waits for another attempt."
+    assert (await why("b")).reasons == (Reason("strict", told, job="shop.a"),)
+    assert words(await why("a")) == ["retry"]
+
+
+async def test_a_lane_tells_where_its_slot_is_taken(store: Store) -> None:
+    desks = [Desk(store, name, overall=1, lane="goods") for name in ("pages", "products")]
+    platforms = Platforms({desk.keys.platform: desk.policy for desk in desks})
+    pages, products = desks
+    lookout = Lookout(pages.transitions, platforms, Presence(pages.transitions, platforms))
+    await products.start("x")
+    await pages.submit("a")
+    await pages.beat("ann")
+    waiting = await lookout.explain(pages.keys, await pages.record("a"), None, [])
+    assert waiting is not None
+    assert waiting.reasons == (Reason("lane", "The lane goods runs 1 job at a time, and 1 of products is running."),)
+
+
 async def test_consumers_that_are_full_are_told_too(store: Store) -> None:
     desk = Desk(store, per_process=2)
     why = await served(desk)
@@ -305,14 +333,11 @@ async def test_every_question_gets_a_new_look(desk: Desk) -> None:
 async def test_a_corrupt_line_hides_no_job(desk: Desk, store: Store) -> None:
     await desk.submit("a")
     await store.command("SET", desk.keys.front("normal"), "x")
-    platforms = Platforms({"shop": desk.policy})
-    lookout = Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
-    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
+    assert await watching(desk).explain(desk.keys, await desk.record("a"), None, []) is None
 
 
 async def test_a_job_that_does_not_wait_has_no_reasons(desk: Desk) -> None:
-    platforms = Platforms({"shop": desk.policy})
-    lookout = Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
+    lookout = watching(desk)
     held = await desk.start("a")
     assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
     await desk.complete(held)
@@ -332,17 +357,14 @@ async def test_text_where_a_number_belongs_hides_no_job(
 ) -> None:
     await desk.submit("a", limit_key="l", order_key="o")
     await store.command("HSET", desk.keys[name], field, value)
-    platforms = Platforms({"shop": desk.policy})
-    lookout = Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
-    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
+    assert await watching(desk).explain(desk.keys, await desk.record("a"), None, []) is None
 
 
 @pytest.mark.parametrize("value", ["inf", "1e300", "9999999999999999"])
 async def test_a_hold_beyond_the_calendar_is_told_as_its_last_moment(desk: Desk, store: Store, value: str) -> None:
     await desk.submit("a")
     await store.command("HSET", desk.keys["control"], "held_until_ms", value)
-    platforms = Platforms({"shop": desk.policy})
-    lookout = Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
+    lookout = watching(desk)
     why = await lookout.explain(desk.keys, await desk.record("a"), None, [])
     assert why is not None
     assert [reason.until for reason in why.reasons if reason.reason == "held"] == ["9999-12-31T23:59:59.999Z"]

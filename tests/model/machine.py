@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from streams.messages import Claim
 from streams.reading import to_claims
@@ -94,8 +95,11 @@ class Machine(RuleBasedStateMachine):
         desk = Desk(self.play, platform, overall=overall, max_crashes=2, max_starts=3, share=0)
         return Side(desk, ModelPlatform(overall, desk.max_crashes, desk.policy.max_starts))
 
-    @initialize()
-    def some_jobs_run_and_some_wait(self) -> None:
+    @initialize(strict=st.booleans())
+    def some_jobs_run_and_some_wait(self, strict: bool) -> None:
+        if strict:
+            shop = self.sides[0]
+            shop.desk.policy, shop.model.strict = replace(shop.desk.policy, order="strict"), True
         for side in self.sides:
             for number in (2, 3):  # two jobs in each line
                 self.submit(Chance(side, "", number))

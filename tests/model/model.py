@@ -31,6 +31,7 @@ class ModelJob:
     lives: int = 1
     reported: int = 0
     goes_first: bool = False
+    unfinished: bool = False  # in strict order: it waits for another attempt
     held: bool = False  # its entry pends although nobody has read the line that far
     due: bool = False  # it rests, and its time has come
     asked: bool = False  # somebody asked its attempt to stop
@@ -53,7 +54,7 @@ class ModelJob:
         return None
 
     def end(self, state: State) -> str:
-        self.state, self.goes_first, self.due = state, False, False
+        self.state, self.goes_first, self.due, self.unfinished = state, False, False, False
         self.tell(Status(state.value))
         return state.value
 
@@ -67,6 +68,8 @@ class ModelPlatform:
 
     def __init__(self, overall: int, max_crashes: int, max_starts: int) -> None:
         self.overall = overall
+        self.strict = False  # nothing starts before a job that waits for another attempt
+        self.strict = False  # nothing starts before a job that waits for another attempt
         self.max_crashes = max_crashes
         self.max_starts = max_starts
         self.jobs: dict[str, ModelJob] = {}
@@ -127,7 +130,7 @@ class ModelPlatform:
         taken = self._take(owner, room)
         for nonce, job in zip(free, taken, strict=False):
             job.state, job.nonce, job.owner = State.RUNNING, nonce, owner
-            job.attempt, job.reported, job.goes_first = job.attempt + 1, 0, False
+            job.attempt, job.reported, job.goes_first, job.unfinished = job.attempt + 1, 0, False, False
             job.tell(Status.STARTED)
             given.append((nonce, job.key, job.attempt))
         if taken:
@@ -137,6 +140,13 @@ class ModelPlatform:
     def _take(self, owner: str, room: int) -> list[ModelJob]:
         """Band by band, of each those that go first and then its line, in order."""
         taken: list[ModelJob] = []
+        before_all = [job for job in self.in_order() if job.unfinished] if room > 0 else []
+        for job in before_all:
+            if job.state is State.WAITING and len(taken) < room:
+                job.held, job.apart, job.goes_first = True, False, False
+                taken.append(job)
+        if len(taken) < len(before_all):
+            return taken
         apart = any(job.apart and job.owner == owner for job in self.running().values())
         for band in BANDS:
             for job in self.line(band):
@@ -189,6 +199,7 @@ class ModelPlatform:
         if job.failures >= attempts or self._circles(job):
             return job.end(State.FAILED)
         job.rest(Status.RETRYING, due)
+        job.unfinished = self.strict
         return "retrying"
 
     def delay(self, key: str, nonce: str, *, due: bool) -> str:
@@ -198,6 +209,7 @@ class ModelPlatform:
         if end := self._must_end(job):
             return end
         job.rest(Status.DELAYED, due)
+        job.unfinished = self.strict
         return "ok"
 
     def release(self, key: str, nonce: str) -> str:
@@ -234,7 +246,7 @@ class ModelPlatform:
         return job.end(State.FAILED) if self._circles(job) else None
 
     def _back_in_line(self, job: ModelJob) -> None:
-        job.state = State.WAITING
+        job.state, job.unfinished = State.WAITING, self.strict
         job.goes_first = self.pends(job)  # else it is still to come, as old as it is
         job.tell(Status.SUPERSEDED)
 

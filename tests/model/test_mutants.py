@@ -45,8 +45,9 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "false",
     ),
     "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
-    "a claim that ignores how many may run": ("claim", "tonumber(overall) > 0 then\n  room", "false then\n  room"),
+    "a claim that ignores how many may run": ("claim", "if tonumber(overall) > 0 then", "if false then"),
     "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
+    "a claim in strict order that lets others pass": ("claim", "if blocked then", "if false then"),
     "a completion that rings before it looks": ("complete", "local job", "call_idle(1)\nlocal job"),
     "a completion that does not obey a cancel": ("complete", "obeyed(record, key, job)", "false"),
     "a failure that is not counted": ("fail", "call('HSET', record, 'failures', failures)", ""),
@@ -94,6 +95,10 @@ def test_the_model_catches(mutant: str, valkey_url: str) -> None:
 SHARED_MUTANTS: dict[str, tuple[str, str]] = {
     "a call that takes a consumer off the list and forgets to ring": ("call('RPUSH', bell, 1)", ""),
     "a call that is not noted": ("call('ZADD', called, now_us, owner)", ""),
+    "a job that comes back before every priority": (
+        "call('ZADD', fronts[job.band], acceptance(job.entry), key)",
+        "call('ZADD', fronts.urgent, acceptance(job.entry), key)",
+    ),
     "work that calls nobody": ("call_idle(count)\n", "\n"),
 }
 

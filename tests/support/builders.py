@@ -14,9 +14,9 @@ from streams.keys import BANDS, GROUP, PlatformKeys
 from streams.messages import Claim, Event, Job, Lease, Pulse, Record, Step, decode_event, encode
 from streams.options import Options
 from streams.policies import Policy
-from streams.reading import read_job, read_leases, read_record
+from streams.reading import read_job, read_leases, read_record, to_claims
 from streams.states import Status
-from streams.transitions import Again, Operation, Transitions, claim, complete, fail, release, report
+from streams.transitions import Again, Operation, Transitions, checked, claim, complete, fail, release, report
 
 DUMP = """
 local all = {}
@@ -36,7 +36,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return all"""
 
-LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front:\w+|due|alarms|starts)$")
+LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front:\w+|unfinished|due|alarms|starts)$")
 NOBODY = "nobody-gave-this"  # a nonce that no claim ever carried
 
 
@@ -86,6 +86,7 @@ class Desk:
         self.overall = overall
         self.policy = Policy(overall=overall, max_crashes=max_crashes, **rules)
         self.max_crashes = max_crashes
+        self.siblings: tuple[str, ...] = ()  # the other platforms of its lane
         self.owners: dict[str, str] = {}
         self._nonces = (f"n{number}" for number in count(1))
 
@@ -109,7 +110,7 @@ class Desk:
 
     async def claim_as(self, owner: str, nonces: Sequence[str]) -> list[Claim]:
         """Claim under given nonces, as a repeated call does."""
-        return await self.transitions.claim(self.keys, owner, 10.0, self.policy, nonces)
+        return to_claims(checked((await self.transitions.commit(self.keys, [self.claiming(owner, nonces)]))[0]))
 
     async def start(self, key: str = "a", owner: str = "ann") -> Claim:
         """A job of its own that runs."""
@@ -177,7 +178,7 @@ class Desk:
         return release(self.keys, held.key, held.nonce, self.policy.max_starts)
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
-        return claim(owner, 10.0, self.policy, nonces)
+        return claim(owner, 10.0, self.policy, nonces, self.siblings)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
         return event_body(held.number, Status.PROGRESS, self.owners.get(held.nonce, "~"), step)
