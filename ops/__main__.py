@@ -13,18 +13,34 @@ Exit codes: 0 ok, 1 failed, 2 usage, 69 no store, 78 bad configuration, 130 inte
 import argparse
 import importlib
 import os
+import re
 import sys
+from typing import NoReturn
 
 from ops import bootstrap
-from ops.commands import COMMANDS
+from ops.commands import COMMANDS, GROUPS
 from ops.hints import DEFAULT_DATA
+from ops.nearest import meant
+
+
+class Parser(argparse.ArgumentParser):
+    """The command line: its help lists the commands in groups, and a mistyped one is answered with the nearest."""
+
+    def format_help(self) -> str:
+        parts = [self.format_usage(), self.description]
+        for title, names in GROUPS.items():
+            parts.append("\n".join([f"{title}:", *(f"    {name:11}{COMMANDS[name].help}" for name in names)]))
+        return "\n\n".join([*(str(part).strip() for part in parts), "tailrace COMMAND --help tells what it takes.\n"])
+
+    def error(self, message: str) -> NoReturn:
+        if typed := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
+            message = f"there is no command {typed[1]}{meant(typed[1], COMMANDS)}"
+        super().error(message)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="tailrace", description="Background jobs with one visible history each.", allow_abbrev=False
-    )
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser = Parser(prog="tailrace", description="Background jobs with one visible history each.", allow_abbrev=False)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
     for name, command in COMMANDS.items():
         usage = f"tailrace {name} [-h] {command.usage}" if command.usage else None
         subparser = subparsers.add_parser(
@@ -33,6 +49,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         for names, settings in command.arguments:
             subparser.add_argument(*names, **settings)
     options, rest = parser.parse_known_args(argv)
+    if options.command is None and rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if options.command is None:  # asked for nothing: say what there is
+        parser.print_help()
+        parser.exit(0)
     if rest and not COMMANDS[options.command].takes_rest:  # flags may stand between the words
         words = list(sys.argv[1:] if argv is None else argv)
         own = words[words.index(options.command) + 1 :]

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from ops.hints import command
+from ops.nearest import meant
 from ops.reach import reach
 from producers.producer import new_key
 from streams.connection import Store
@@ -115,8 +116,13 @@ def locate(job_id: str) -> tuple[PlatformKeys, str]:
     return PlatformKeys(platform), key
 
 
-def declared(platform: str) -> PlatformKeys:
-    return PlatformKeys(StreamsSettings.read().platforms.known(platform))
+def declared(name: str) -> PlatformKeys:
+    """The keys of a platform. Raises `WrongField` naming those that are declared, and the one that may be meant."""
+    platforms = StreamsSettings.read().platforms
+    try:
+        return PlatformKeys(platforms.known(name))
+    except WrongField as error:
+        raise WrongField(error.field, error.reason + meant(name, platforms)) from None
 
 
 def who(options: argparse.Namespace) -> str:

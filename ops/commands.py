@@ -47,6 +47,16 @@ DATA = argument(
     help="the data folder of `up` (default: .tailrace)",
 )
 
+GROUPS = {
+    "Run": ("up", "gateway", "consume", "race"),
+    "Submit and watch": ("submit", "follow", "history", "show"),
+    "Look": ("running", "platforms", "workers", "dead"),
+    "Act": ("cancel", "retry", "drop", "replay", "pause", "resume", "restart", "schedules"),
+    "Operate": ("doctor", "keys", "bench"),
+    "Develop": ("test", "check"),
+}
+"""Every command once, as help lists them."""
+
 COMMANDS = {
     "up": Command(
         "run everything on this machine: store, gateway, consumers",
@@ -124,7 +134,7 @@ COMMANDS = {
     ),
     "running": Command("list what runs and what waits", (JSON, DATA)),
     "platforms": Command("list the platforms with their counts", (JSON, DATA)),
-    "workers": Command("list the consumers, and which of them live", (JSON, DATA)),
+    "workers": Command("list the workers, and which of them live", (JSON, DATA)),
     "cancel": Command("end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="act"),
     "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="act"),
     "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="act"),
@@ -153,7 +163,7 @@ COMMANDS = {
     ),
     "pause": Command("start no more jobs of a platform; what runs goes on", (PLATFORM, BY, JSON, DATA), module="act"),
     "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="act"),
-    "restart": Command("ask the consumers of a platform to drain and start anew", (PLATFORM, JSON, DATA), module="act"),
+    "restart": Command("ask the workers of a platform to drain and start again", (PLATFORM, JSON, DATA), module="act"),
     "schedules": Command(
         "list what is submitted again and again; or set, pause, resume and remove it",
         (

@@ -7,7 +7,7 @@ import anyio
 
 from ops.reach import reach
 from ops.story import decoded, follow_story
-from ops.terminal import console, event_line
+from ops.terminal import Takeover, console, event_line
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,6 +17,7 @@ def run(options: argparse.Namespace) -> int:
 async def follow(options: argparse.Namespace) -> int:
     """0 when the job completed, 1 when it ended otherwise."""
     out = console()
+    takeover = Takeover()
     raw = b"{}"
     async with reach(options.data) as store:
         async for raw in follow_story(store, options.job):
@@ -24,5 +25,7 @@ async def follow(options: argparse.Namespace) -> int:
                 print(raw.decode(), flush=True)
             else:
                 out.print(event_line(decoded(raw)))
+                if told := takeover.told(decoded(raw)):
+                    out.print(told)
                 sys.stdout.flush()
     return 0 if decoded(raw).get("status") == "completed" else 1

@@ -1,12 +1,14 @@
 """`platforms`: every platform with its counts, straight from the store."""
 
 import argparse
+from datetime import UTC, datetime
 
 import anyio
 import msgspec
+from rich.text import Text
 
 from ops.reach import reach
-from ops.terminal import row, show_table, table
+from ops.terminal import number, plain, row, show_table, span, table
 from streams.overview import Overview, take_overviews
 from streams.presence import Consumer, Presence
 from streams.settings import StreamsSettings
@@ -22,11 +24,13 @@ def run(options: argparse.Namespace) -> int:
         return 0
     counted = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
     leaving = ("cancelled", "completed", "delayed", "oldest")
-    shown = table("platform", *counted, "oldest", "workers", "", whole=("platform",), leaving=leaving)
+    steady = ("platform", *counted, "oldest", "workers")
+    shown = table("platform", *counted, "oldest", "workers", "state", leaving=leaving, steady=steady)
+    now = datetime.now(UTC)
     for each in overviews:
-        oldest = "" if each.oldest_waiting_seconds is None else f"{each.oldest_waiting_seconds:.1f} s"
-        counts = (each.waiting, each.running, each.delayed, each.completed, each.failed, each.cancelled)
-        row(shown, each.platform, *counts, oldest, len(serving[each.platform]), note(each))
+        oldest = "" if each.oldest_waiting_seconds is None else span(each.oldest_waiting_seconds)
+        counts = [number(getattr(each, state), state) for state in counted]
+        row(shown, each.platform, *counts, oldest, number(len(serving[each.platform])), state_of(each, serving, now))
     show_table(shown)
     return 0
 
@@ -42,7 +46,15 @@ def alive_on(platform: str, consumers: list[Consumer]) -> list[str]:
     return [each.owner for each in consumers if each.alive and platform in each.platforms]
 
 
-def note(overview: Overview) -> str:
+def state_of(overview: Overview, serving: dict[str, list[str]], now: datetime) -> Text:
+    """What keeps the jobs of a platform from starting, if anything does."""
+    words = ""
     if overview.paused:
-        return f"paused by {overview.paused_by or 'somebody'}, {overview.paused_since or 'nobody knows when'}"
-    return f"held for {overview.held_seconds:.1f} s" if overview.held_seconds else ""
+        since = overview.paused_since
+        ago = f", {span(max(0.0, (now - datetime.fromisoformat(since)).total_seconds()))} ago" if since else ""
+        words = f"paused{f' by {plain(overview.paused_by)}' if overview.paused_by else ''}{ago}"
+    elif overview.held_seconds:
+        words = f"held for {span(overview.held_seconds)}"
+    elif not serving[overview.platform] and (overview.waiting or overview.running or overview.delayed):
+        words = "no worker"
+    return Text(words, "yellow" if words else "")

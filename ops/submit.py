@@ -10,11 +10,14 @@ import anyio
 import msgspec
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ops.act import declared
 from ops.hints import command
+from ops.nearest import meant
 from ops.reach import reach
 from ops.story import decoded, follow_story
-from ops.terminal import about, console, event_line, plain, say
+from ops.terminal import Takeover, about, console, event_line, plain, say
 from producers import Producer, Submission, Submitted
+from producers.kinds import KINDS
 from streams.connection import Store
 from streams.errors import WrongField
 from streams.keys import join_id
@@ -79,6 +82,9 @@ def dedupe_of(given: argparse.Namespace) -> Dedupe:
 async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
     submission = Submission(options.platform, options.kind, args, options.id, asked)
     async with reach(options.data) as store:
+        declared(options.platform)
+        if options.kind not in KINDS and (hint := meant(options.kind, KINDS)):
+            say(f"tailrace: {options.kind} is not a built-in kind{hint} It is submitted as it is.")
         producer = Producer(Transitions(store), StreamsSettings.read().platforms)
         accepted = await producer.submit(submission)
         job_id = accepted.job_id
@@ -113,8 +119,11 @@ def answer_of(accepted: Submitted, *, deduplicated: bool) -> str:
 async def watch_lines(store: Store, job_id: str) -> bytes:
     """Show every event; the last of them."""
     talk = console(talk=True)
+    takeover = Takeover()
     async for raw in follow_story(store, job_id):
         talk.print(event_line(decoded(raw)))
+        if told := takeover.told(decoded(raw)):
+            talk.print(told)
     return raw
 
 
@@ -127,13 +136,16 @@ async def watch_bar(store: Store, job_id: str) -> bytes:
     )
     with Progress(*columns, console=console(talk=True)) as bar:
         task = bar.add_task("queued", total=None, note="")
+        takeover = Takeover()
         async for raw in follow_story(store, job_id):
             last = decoded(raw)
+            if told := takeover.told(last):
+                bar.console.print(told)
             step, of = last["step"], last.get("of")
             if isinstance(step, int) and isinstance(of, int):
                 bar.update(task, completed=step, total=of)
             if last["status"] == "started":
-                bar.update(task, completed=0)  # another attempt begins anew
+                bar.update(task, completed=0)  # another attempt begins again
             attempt = f" #{last['attempt']}" if (last["attempt"] or 0) > 1 else ""
             note = plain(last.get("message") or "") if last["status"] == "progress" else about(last)
             bar.update(task, description=last["status"] + attempt, note=note)

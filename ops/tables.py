@@ -8,16 +8,24 @@ from rich.text import Text
 
 GAP = 2  # between two columns
 HEADING = 4  # so much of a heading is always there
+SHORT = 10  # a text of this length is not broken into words
 WORD = 24  # a word of a column that may be cut stays whole up to here: a time, a type of error
-RIGHT = {"seq", "attempt", "elapsed"}
+RIGHT = {
+    *("seq", "attempt", "elapsed", "lag", "memory", "oldest", "workers", "jobs"),
+    *("waiting", "running", "delayed", "completed", "failed", "cancelled"),
+}
 
 
 class Rows:
     """What is to be shown, before anybody knows how wide the terminal is."""
 
-    def __init__(self, columns: Sequence[str], whole: Sequence[str], leaving: Sequence[str]) -> None:
-        """`whole`: columns whose words are never cut, for people copy them. `leaving`: who goes first."""
+    def __init__(
+        self, columns: Sequence[str], whole: Sequence[str], leaving: Sequence[str], steady: Sequence[str] = ()
+    ) -> None:
+        """`whole`: columns whose words are never cut, because people copy them. `steady`: columns that are never
+        narrowed, heading included: a number or a short time reads badly in pieces. `leaving`: which go first."""
         self.columns = columns
+        self._steady = steady
         self.rows: list[list[Text]] = []
         self._whole = whole
         self._leaving = leaving
@@ -48,11 +56,20 @@ class Rows:
 
     def _least(self, index: int) -> int:
         name = self.columns[index]
-        longest = max((cell_len(word) for text in self._texts(index) for word in text.split()), default=0)
-        return max(longest if name in self._whole else min(longest, WORD), min(cell_len(name), HEADING))
+        if name in self._steady:
+            return max(map(cell_len, (name, *self._texts(index))))
+        longest = max((cell_len(part) for text in self._texts(index) for part in parts_of(text)), default=0)
+        if name in self._whole:
+            return max(longest, cell_len(name))
+        return max(min(longest, WORD), min(cell_len(name), HEADING))
 
     def _texts(self, index: int) -> list[str]:
         return [row[index].plain for row in self.rows]
+
+
+def parts_of(text: str) -> list[str]:
+    """What stays together: words, and the whole of a text that is short."""
+    return [text] if cell_len(text) <= SHORT else text.split()
 
 
 def taken(widths: Sequence[int], kept: Sequence[int]) -> int:

@@ -22,9 +22,13 @@ STYLES = {
     "retrying": "yellow",
     "completed": "green",
     "failed": "red",
-    "cancelled": "red",
+    "cancelled": "blue",
     "running": "cyan",
+    "delayed": "dim",
+    "alive": "green",
+    "silent": "yellow",
 }
+"""The colour of each word: as on the page, waiting is calm, running blue, silent amber, failed red, completed green."""
 
 
 TIMES = {"retryAt": "again at", "until": "until"}  # what an event says of the time to come
@@ -46,9 +50,9 @@ def plain(value: object) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def table(*columns: str, whole: Sequence[str] = (), leaving: Sequence[str] = ()) -> Rows:
-    """Columns that are never cut, and those that a narrow terminal does without, the first one first."""
-    return Rows(columns, whole, leaving)
+def table(*columns: str, whole: Sequence[str] = (), leaving: Sequence[str] = (), steady: Sequence[str] = ()) -> Rows:
+    """Columns that are never cut or narrowed, and those that a narrow terminal does without, the first one first."""
+    return Rows(columns, whole, leaving, steady)
 
 
 def show_table(rows: Rows) -> None:
@@ -65,7 +69,45 @@ def show_table(rows: Rows) -> None:
 
 
 def row(to: Rows, *cells: object) -> None:
-    to.rows.append([Text("" if cell is None else plain(cell), style=_style(cell)) for cell in cells])
+    to.rows.append([cell if isinstance(cell, Text) else Text(plain(cell or ""), _style(cell)) for cell in cells])
+
+
+def number(count: int, state: str = "") -> Text:
+    """How many, in the colour of their state; none is hardly seen."""
+    return Text(str(count), STYLES.get(state, "") if count else "dim")
+
+
+def span(seconds: float) -> str:
+    """A length of time as people say it."""
+    whole = int(seconds)
+    if whole < 10:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole // 60 % 60:02} min"
+    return f"{whole // 86_400} d {whole // 3600 % 24} h"
+
+
+class Takeover:
+    """Says in words when a worker of a job is lost, and when another takes over."""
+
+    def __init__(self) -> None:
+        self._lost = False
+
+    def told(self, event: dict[str, Any]) -> Text | None:
+        """A sentence about this event, if it is one of those."""
+        worker, attempt = plain(event.get("workerId")), event.get("attempt")
+        if event.get("reason") == "lost":
+            self._lost = event["status"] == "superseded"
+            after = "what it still writes is refused" if self._lost else "the job has lost as many as it may"
+            return Text(f"worker {worker} is lost: attempt {attempt} is over, {after}", "yellow")
+        if event["status"] == "started" and self._lost:
+            self._lost = False
+            return Text(f"worker {worker} takes over with attempt {attempt}", "cyan")
+        return None
 
 
 def event_line(event: dict[str, Any]) -> Text:

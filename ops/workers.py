@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from ops.reach import reach
-from ops.terminal import row, say, show_table, table
+from ops.terminal import number, row, say, show_table, span, table
 from streams.messages import About
 from streams.presence import Consumer, Presence
 from streams.settings import StreamsSettings
@@ -31,16 +31,18 @@ def run(options: argparse.Namespace) -> int:
         print(msgspec.json.encode(told).decode())
         return 0
     if not consumers:
-        say("no consumer is there; start one with `python3 -m ops consume`, or all with `python3 -m ops up`")
+        say("no worker is there; start one with `python3 -m ops consume`, or all with `python3 -m ops up`")
         return 0
-    columns = ("worker", "host", "platforms", "version", "state", "seen", "lag", "memory", "jobs")
-    whole = ("worker", "platforms", "jobs")
-    shown = table(*columns, whole=whole, leaving=("host", "version", "memory", "lag", "jobs", "platforms"))
+    steady = ("worker", "state", "last beat", "jobs", "lag", "memory", "version", "host")
+    columns = (*steady[:6], "platforms", "job ids", *steady[6:])
+    leaving = ("host", "version", "job ids", "platforms", "memory", "lag")
+    shown = table(*columns, whole=("platforms", "job ids"), leaving=leaving, steady=steady)
     for each in consumers:
         about = about_of(each, abouts)
-        facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), shortened(jobs.get(each.owner, [])))
-        platforms = ", ".join(each.platforms)
-        row(shown, each.owner, about.host or "", platforms, about.version or "", WORDS[each.alive], seen(each), *facts)
+        facts = (lag(about.lag_seconds), megabytes(about.memory_bytes), ", ".join(each.platforms))
+        running = jobs.get(each.owner, [])
+        words = (each.owner, WORDS[each.alive], seen(each), number(len(running), "running"))
+        row(shown, *words, *facts, shortened(running), about.version, about.host)
     show_table(shown)
     return 0
 
@@ -67,8 +69,8 @@ def megabytes(memory: int | None) -> str:
 def seen(consumer: Consumer) -> str:
     """What we saw ourselves: when its beat counter changed, or for how long it did not."""
     if consumer.changed_seconds is None:
-        return f"no beat in {consumer.watched_seconds:.1f} s"
-    return f"beat {consumer.changed_seconds:.1f} s ago"
+        return f"none in {span(consumer.watched_seconds)}"
+    return f"{span(consumer.changed_seconds)} ago"
 
 
 def shortened(jobs: list[str]) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from ops.__main__ import main, parse, words_of
 from ops.bootstrap import CHECKOUT, RUNTIME
-from ops.commands import COMMANDS
+from ops.commands import COMMANDS, GROUPS
 from ops.hints import command
 from streams.errors import BadConfiguration, JobNotFound, NoStore
 from tests.ops.commands import environment
@@ -53,7 +53,25 @@ def test_reading_the_command_line_imports_no_package() -> None:
     assert not {*RUNTIME, "streams"} & set(result.stdout.split())
 
 
-@pytest.mark.parametrize("words", [(), ("fly",), ("running", "now"), ("up", "--port", "x"), ("running", "--js")])
+def test_a_bare_command_prints_help_in_groups() -> None:
+    result = tailrace()
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == tailrace("--help").stdout
+    titles = [line for line in result.stdout.splitlines() if line.endswith(":")]
+    assert titles == [f"{title}:" for title in GROUPS]
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS), "each stands in one group"
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    result = tailrace("sumbit", "research", "drill")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.endswith("there is no command sumbit; did you mean submit?\n")
+    assert tailrace("fly").stderr.endswith("there is no command fly\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("--bogus",), ("fly",), ("running", "now"), ("up", "--port", "x"), ("running", "--js")]
+)
 def test_a_wrong_line_is_a_usage_error(words: tuple[str, ...]) -> None:
     result = tailrace(*words)
     assert (result.returncode, result.stdout) == (2, "")

@@ -12,7 +12,7 @@ from ops.store import OwnStore
 from streams.connection import Store
 from streams.keys import PlatformKeys, split_id
 from streams.presence import Presence
-from tests.ops.commands import Here, begin, check_running_jobs, tailrace
+from tests.ops.commands import Here, begin, check_running_jobs, on_terminal, tailrace
 from tests.support.builders import Desk, forge
 from tests.support.deployment import Deployment
 from tests.support.processes import GatewayProcess
@@ -34,6 +34,49 @@ async def test_a_job_is_submitted_and_followed_to_its_result(standing: Deploymen
         "completed",
     ]
     assert lines[2].endswith("1 of 2  on it")
+
+
+async def test_following_tells_of_a_lost_worker_and_of_the_one_that_takes_over(valkey_url: str, here: Here) -> None:
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "research")
+        (accepted,) = await desk.submit("taken")
+        (held,) = await desk.claim("ann")
+        await desk.reclaim(held)
+        (held,) = await desk.claim("bob")
+        await desk.complete(held, "done")
+    assert accepted[0] == "accepted"
+    _, told, _ = await here.beside("follow", "research.taken", REDIS_URL=valkey_url)
+    lines = told.splitlines()
+    lost = lines.index("worker ann is lost: attempt 1 is over, what it still writes is refused")
+    assert "superseded" in lines[lost - 1]
+    assert lines.index("worker bob takes over with attempt 2") > lost
+    assert sum(line.startswith("worker ") for line in lines) == 2
+
+
+async def test_a_submit_that_follows_tells_of_a_takeover(valkey_url: str) -> None:
+    """In a terminal it stands above the bar, which shows the attempt that counts."""
+    words = ("submit", "research", "drill", "--id", "shown", "--follow")
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "research")
+        assert tailrace(*words[:-1], REDIS_URL=valkey_url).returncode == 0
+        (held,) = await desk.claim("ann")
+        await desk.reclaim(held)
+        (held,) = await desk.claim("bob")
+        await desk.complete(held, "done")
+    screen = await asyncio.to_thread(on_terminal, *words, columns=120, REDIS_URL=valkey_url)
+    assert "worker ann is lost: attempt 1 is over" in screen
+    assert "worker bob takes over with attempt 2" in screen
+
+
+def test_a_mistyped_platform_or_kind_is_answered_with_the_nearest(valkey_url: str, here: Here) -> None:
+    for words in (("submit", "reserch", "drill"), ("pause", "reserch"), ("replay", "reserch", "--yes")):
+        code, out, err = here(*words, REDIS_URL=valkey_url)
+        assert (code, out) == (2, "")
+        assert "platform: not declared; known are" in err
+        assert err.endswith("did you mean research?\n")
+    code, out, err = here("submit", "ably", "dril", REDIS_URL=valkey_url)
+    assert (code, err) == (0, "tailrace: dril is not a built-in kind; did you mean drill? It is submitted as it is.\n")
+    assert here("submit", "ably", "billing", REDIS_URL=valkey_url)[2] == ""
 
 
 async def test_for_machines_a_submit_answers_in_json(standing: Deployment, here: Here) -> None:

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from ops.tables import Rows
-from ops.terminal import row, show_table, table
+from ops.terminal import row, show_table, span, table
 from streams.connection import Store
+from streams.policies import Platforms
 from tests.ops.commands import on_terminal
 from tests.support.builders import Desk
 
@@ -38,6 +39,43 @@ async def test_at_80_columns_no_id_and_no_name_is_cut(valkey_url: str) -> None:
     assert {"oliveyoung", "material-processing", "url_extraction"} <= platforms
     assert f"ably.{KEY}-failed" in dead
     assert OWNER in workers
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+async def test_workers_and_platforms_read_well(valkey_url: str, columns: int) -> None:
+    """No heading and no figure is cut, one line a row, times as people say them, and states in their colours."""
+    async with Store(valkey_url) as store:
+        ably = Desk(store, "ably")
+        await ably.fail(await ably.start("failed", OWNER))
+        await ably.start(KEY, OWNER)
+        await ably.beat(OWNER)
+    told = {"REDIS_URL": valkey_url, "NO_COLOR": ""}
+    workers, platforms = await asyncio.gather(
+        *(
+            asyncio.to_thread(on_terminal, name, columns=columns, talk=False, **told)
+            for name in ("workers", "platforms")
+        )
+    )
+    assert "\x1b[33msilent" in workers
+    assert re.search(r"\x1b\[31m *1\x1b", platforms), "a failed job is red"
+    assert re.search(r"\x1b\[36m *1\x1b", platforms), "a running one is blue"
+    (head, row), (heads, *rows) = (
+        [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", screen).splitlines() if line.strip()]
+        for screen in (workers, platforms)
+    )
+    assert max(map(len, (head, row, heads, *rows))) <= columns
+    assert "…" not in head + heads
+    assert re.match(rf"{OWNER} +silent +none in \d\.\d s +1", row)
+    assert [name for name in ("waiting", "running", "failed", "workers", "state") if name not in heads] == []
+    assert len(rows) == len(Platforms())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.04, "0.0 s"), (9.96, "10.0 s"), (59.9, "59 s"), (85, "1 min 25 s"), (7500, "2 h 05 min"), (2e5, "2 d 7 h")],
+)
+def test_a_time_is_said_as_people_say_it(seconds: float, said: str) -> None:
+    assert span(seconds) == said
 
 
 def failed() -> Rows:
