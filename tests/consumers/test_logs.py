@@ -122,3 +122,15 @@ def test_a_record_is_a_line_for_people_with_its_traceback() -> None:
     assert re.search(r"\[error +\] no luck +\[shop\] attempt=2 job=research.a$", first), ran.stderr
     assert trace[0] == "Traceback (most recent call last):"
     assert trace[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_a_log_that_cannot_be_written_ends_no_process() -> None:
+    """As on a full disk: each write to this device fails so."""
+    code = "import logging, structlog, streams.logs as logs; logs.configure_logs()\n"
+    code += (
+        "structlog.get_logger().error('lost')\nlogging.getLogger('shop').error('lost')\nprint('alive', flush=True)\n"
+    )
+    code += "import os; os._exit(0)"
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, text=True, check=True)
+    assert ran.stdout == "alive\n"

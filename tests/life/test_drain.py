@@ -150,3 +150,30 @@ async def test_up_starts_a_worker_anew_that_was_asked_to_restart(tmp_path: Path)
     finally:
         up.process.terminate()
         await asyncio.to_thread(up.process.wait, 20)
+
+
+def test_a_child_that_cannot_be_started_is_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No room for its log, no process to be had: one sentence a try, and it starts when it can."""
+    family = Family("redis://127.0.0.1:1", tmp_path)
+    family.log("child").mkdir()  # it cannot be opened for writing
+    child = Supervised(family, "child", ["sleep", "60"])
+    said: list[str] = []
+
+    async def refused() -> bool:
+        said.append(capsys.readouterr().err)
+        return "child cannot be started (Is a directory); another try in" in "".join(said)
+
+    async def started() -> bool:
+        return family.log("child").is_file()
+
+    async def supervise() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(child.keep)
+            await eventually("it says that it cannot be started", refused)
+            family.log("child").rmdir()
+            await eventually("it starts", started)
+            child.kill()
+            await child.ended.wait()
+
+    anyio.run(supervise)  # as `up` runs it
+    family.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from streams.presence import Presence
 from tests.ops.commands import Here, begin, check_running_jobs, on_terminal, tailrace
 from tests.support.builders import Desk, forge
 from tests.support.deployment import Deployment
+from tests.support.faults import Link
 from tests.support.processes import GatewayProcess
 
 SOON = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5"}  # to learn that nobody beats
@@ -77,6 +79,30 @@ def test_a_mistyped_platform_or_kind_is_answered_with_the_nearest(valkey_url: st
     code, out, err = here("submit", "ably", "dril", REDIS_URL=valkey_url)
     assert (code, err) == (0, "tailrace: dril is not a built-in kind; did you mean drill? It is submitted as it is.\n")
     assert here("submit", "ably", "billing", REDIS_URL=valkey_url)[2] == ""
+
+
+async def test_a_submit_whose_answer_is_lost_is_repeated_and_else_names_the_job(valkey_url: str, here: Here) -> None:
+    async with Link(valkey_url) as link, Store(valkey_url) as store:
+        link.drop_reply(to=b"EVAL")
+        code, printed, said = await here.beside("submit", "kurly", "drill", REDIS_URL=link.url)
+        assert (code, said) == (0, "")
+        assert link.dropped.is_set()
+        first = printed.strip()
+
+        link.drop_reply(to=b"EVAL")
+        lost = asyncio.create_task(here.beside("submit", "kurly", "drill", REDIS_URL=link.url))
+        await link.dropped.wait()
+        link.cut()
+        code, printed, said = await lost
+        assert (code, printed) == (69, "")
+        found = re.search(r"job (kurly\.(\S+)) may have been accepted; to try again safely, add --id (\S+)", said)
+        assert found, said
+        assert found[2] == found[3]
+        await link.heal()
+        code, printed, _ = await here.beside("submit", "kurly", "drill", "--id", found[2], REDIS_URL=link.url)
+        assert (code, printed.strip()) == (0, found[1])
+        assert found[1] != first
+        assert len(await Desk(store, "kurly").line()) == 2
 
 
 async def test_for_machines_a_submit_answers_in_json(standing: Deployment, here: Here) -> None:
