@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import resource
 import signal
 import socket
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from gateway.app import create_app
 from gateway.processes import Processes
-from gateway.server import Server, bind, hold
+from gateway.server import Server, bind, collect_seldom, hold
 from gateway.settings import GatewaySettings
 from streams.connection import Store
 from streams.errors import BadConfiguration, NoStore, TailraceError
@@ -52,8 +51,7 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
     except OSError as error:
         return cannot_listen(settings, error)
     server = Server(app, settings, pulse)
-    gc.collect()
-    gc.freeze()  # what stands here stays: to look at all of it again would hold the loop for tens of milliseconds
+    collect_seldom()
     server.run(sockets=[listener])
     log.info("gateway_ended")
     return 1 if server.broken else 0

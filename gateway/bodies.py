@@ -1,5 +1,6 @@
 """Bodies: read under a limit, decoded, and checked against the shape of their route."""
 
+import asyncio
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -13,10 +14,14 @@ from producers.kinds import KINDS
 from streams.errors import WrongField
 from streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
 from streams.options import Options
+from streams.turns import in_turns
 from streams.validation import field_of
 
 BODY_BYTES = 1024 * 1024  # larger data does not belong into the store: submit where it can be found
 DEPTH = 64  # of nested arrays and objects
+BRACKETS = 200_000  # that open one, in all: to decode more of them holds the loop for too long
+LARGE = 64 * 1024
+CONTAINERS = frozenset({dict, list})
 FIELD_LENGTH = 100  # of a field's name in a refusal: it is the client's text
 REASON_LENGTH = 300  # of what is wrong with it, should that repeat some of it
 
@@ -81,7 +86,13 @@ async def read_shape(request: Request, shape: type[B], most: int) -> B:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise Refusal(415, "NOT_JSON", "send the body as JSON, with `Content-Type: application/json`")
-    return shaped(decode(raw), shape)
+    value = decode(raw)
+    if len(raw) > LARGE:
+        await asyncio.sleep(0)  # it has taken milliseconds, and what comes now will too
+    # A body with few brackets cannot be deep; only others are walked, level by level.
+    if brackets(raw) > DEPTH and await is_deep(value):
+        raise too_deep()
+    return shaped(value, shape)
 
 
 async def read_bytes(request: Request, most: int) -> bytes:
@@ -99,15 +110,16 @@ async def read_bytes(request: Request, most: int) -> bytes:
         body += part
         if len(body) > most:
             raise too_large
-    if length.isdecimal() and int(length) != len(
-        body
-    ):  # an empty body acts on all: never because a server or a proxy lost one
+    # An empty body may act on all: never because a server or a proxy lost one.
+    if length.isdecimal() and int(length) != len(body):
         raise Refusal(400, "MALFORMED", f"the body has {len(body)} bytes, and Content-Length announced {int(length)}")
     return bytes(body)
 
 
 def decode(raw: bytes) -> Any:
-    """Bytes into values: what is not JSON, or is nested beyond reason, is malformed."""
+    """Bytes into values: what is not JSON, or has arrays and objects beyond reason, is malformed."""
+    if brackets(raw) > BRACKETS:
+        raise Refusal(400, "MALFORMED", f"the body has more than {BRACKETS} arrays and objects")
     try:
         value = msgspec.json.decode(raw)
     except RecursionError:
@@ -118,23 +130,28 @@ def decode(raw: bytes) -> Any:
         raise Refusal(400, "MALFORMED", f"the body is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise Refusal(400, "MALFORMED", "the body must be a JSON object")
-    # A body with few brackets cannot be deep; only others are walked, level by level.
-    if raw.count(b"[") + raw.count(b"{") > DEPTH and is_deep(value):
-        raise too_deep()
     return value
+
+
+def brackets(raw: bytes) -> int:
+    return raw.count(b"[") + raw.count(b"{")
 
 
 def too_deep() -> Refusal:
     return Refusal(400, "MALFORMED", f"the body is nested more than {DEPTH} levels deep")
 
 
-def is_deep(value: Any) -> bool:
+async def is_deep(value: Any) -> bool:
+    """Whether a decoded value is nested too deep; giving way in between, because it may have very many parts."""
     level = [value]
     for _ in range(DEPTH):
-        inner = [node.values() if isinstance(node, dict) else node for node in level]
-        level = [child for nodes in inner for child in nodes if isinstance(child, dict | list)]
-        if not level:
+        inner: list[Any] = []
+        async for node in in_turns(level):
+            children = node.values() if type(node) is dict else node
+            inner += [child for child in children if type(child) in CONTAINERS]
+        if not inner:
             return False
+        level = inner
     return True
 
 

@@ -19,6 +19,7 @@ from producers.kinds import KINDS, Name, Text
 from streams.errors import OtherBody, Refused, StoreError, WrongField
 from streams.keys import join_id
 from streams.options import Options, Priority
+from streams.turns import in_turns
 
 BULK = 10_000
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -112,12 +113,12 @@ class Submissions:
         if IDEMPOTENCY_KEY in request.headers:
             raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
         body = await read_body(request, BulkBody)
-        bodies = [checked(item) for item in body.jobs]
-        asked = [item if isinstance(item, WrongField) else submission(item, item.id) for item in bodies]
+        bodies = [checked(item) async for item in in_turns(body.jobs)]
+        asked = [item if isinstance(item, WrongField) else submission(item, item.id) async for item in in_turns(bodies)]
         answers = iter(await self._submit_all(asked))
         results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
         refused = sum(isinstance(result, Refused) for result in results)
-        lines = [line(*each) for each in zip(range(len(results)), asked, results, strict=True)]
+        lines = [line(*each) async for each in in_turns(zip(range(len(results)), asked, results, strict=True))]
         again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
         return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202, again)
 

@@ -24,8 +24,11 @@ from streams.options import NO_OPTIONS, Options
 from streams.policies import Platforms
 from streams.states import State
 from streams.transitions import Transitions
+from streams.turns import Turns
 
 BATCH = 500  # jobs in one call: a few milliseconds of the server's time
+LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process
+LARGE = 64 * 1024  # bytes of args: to write them in order takes milliseconds too
 WITH_OPTIONS = 4  # one with options takes the server as long as so many without
 REPEAT_SECONDS = 2.0  # how long a call whose answer was lost is repeated; a caller waits for it
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
@@ -92,14 +95,20 @@ class Producer:
         gathering: dict[str, Batch] = {}
         under_way: list[asyncio.Task[None]] = []
         errors: list[BaseException] = []
+        turns = Turns()
         for index, submission in enumerate(submissions):
+            if index % LOOK_EVERY == LOOK_EVERY - 1:
+                await turns.give_way()
             try:
-                job, fingerprint = self._check(submission)
+                job = self._check(submission)
             except Refused as refusal:
                 answers[index] = refusal
                 continue
+            if len(job.args) > LARGE:
+                await turns.give_way()
+            mark = fingerprint(job.kind, submission.args, submission.options)
             batch = gathering.setdefault(job.platform, [])
-            batch.append(Asked(index, job, fingerprint, submission.id is None))
+            batch.append(Asked(index, job, mark, submission.id is None))
             ids[index] = job.id
             # The store works on a full one while we check the next.
             if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):
@@ -147,7 +156,7 @@ class Producer:
         error.job_ids = tuple(job.id for job, _ in jobs)
         raise error
 
-    def _check(self, submission: Submission) -> tuple[Job, str]:
+    def _check(self, submission: Submission) -> Job:
         platform = self._platforms.known(submission.platform)
         if not submission.options.plain:  # what it says of attempts and times must fit the rest of the rules
             self._platforms[platform].retrying(submission.options)
@@ -155,8 +164,7 @@ class Producer:
         check_args(kind, submission.args)
         key = new_key() if submission.id is None else check_key(submission.id)
         try:
-            job = Job(platform, key, kind, encode(submission.args), submission.options)
-            return job, fingerprint(kind, submission.args, submission.options)
+            return Job(platform, key, kind, encode(submission.args), submission.options)
         except (TypeError, ValueError, RecursionError) as error:  # lone surrogates, objects of other kinds
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
 

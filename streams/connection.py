@@ -43,6 +43,7 @@ class Store:
         self._door = Door(url, CONNECT_SECONDS)
         self._wire: Wire | None = None
         self._opening: asyncio.Task[Wire] | None = None
+        self._queued = self._passed = 0  # calls that had to wait for a connection, and those that went on
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,7 +78,7 @@ class Store:
         if whole:
             return await self.command("EVAL", script.text, len(keys), *keys, *args)
         wire = self._wire
-        if wire is None or wire.closed:
+        if wire is None or wire.closed or self._passed < self._queued:
             wire = await self._open()
         reply = await wire.send(hiredis.pack_command(("EVALSHA", script.sha, len(keys), *keys, *args)))
         if isinstance(reply, hiredis.ReplyError):
@@ -93,7 +94,7 @@ class Store:
     async def commands(self, commands: Iterable[Command]) -> list[Any]:
         """Several commands in one trip, in order. The first refusal is raised."""
         wire = self._wire
-        if wire is None or wire.closed:
+        if wire is None or wire.closed or self._passed < self._queued:
             wire = await self._open()
         answers = [wire.send(hiredis.pack_command(command)) for command in commands]
         replies = [await answer for answer in answers]
@@ -110,10 +111,19 @@ class Store:
 
     async def _open(self) -> Wire:
         """Open a connection. Callers that need it meanwhile wait for the same opening, and hear its failure too."""
-        if self._opening is None or self._opening.done():
+        lost = self._wire is None or self._wire.closed
+        if self._opening is None or (lost and self._opening.done()):
             self._opening = asyncio.create_task(self._reach())
             self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
-        return await asyncio.shield(self._opening)
+        place, self._queued = self._queued, self._queued + 1
+        try:
+            wire = await asyncio.shield(self._opening)
+            # Those before it wake up a moment later, and calls keep their order.
+            while self._passed < place:  # noqa: ASYNC110 # a turn of the loop or two: no event is worth it
+                await asyncio.sleep(0)
+            return wire
+        finally:
+            self._passed += 1
 
     async def _reach(self) -> Wire:
         # Kept here, not when the task is done: a caller in between would open another, and this one would be lost.

@@ -17,6 +17,7 @@ from streams.messages import Failure, Record, decode_event
 from streams.options import LAST_MS
 from streams.reading import read_leases, to_record
 from streams.states import State
+from streams.turns import in_turns
 
 LIMIT, MOST = 100, 1000  # jobs on a page: unless told, and at most
 LOOKED_AT = 2000  # entries of a line for one page: those that run or rest stand in it too
@@ -172,7 +173,7 @@ async def read_listed(
     replies = await store.commands(commands)
     ends = replies[len(jobs) :] if errors else [None] * len(jobs)
     listed: list[Listed | None] = []
-    for key, flat, end in zip(jobs, replies, ends, strict=False):
+    async for key, flat, end in in_turns(zip(jobs, replies, ends, strict=False)):
         job = None
         with suppress(LookupError, TypeError, ValueError):
             record = to_record(keys, key, flat)

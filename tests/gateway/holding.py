@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from gateway.server import collect_seldom
+
 MOST_SECONDS = 0.02  # that anything may hold the loop of a gateway
 
 
@@ -29,8 +31,8 @@ async def holding() -> AsyncIterator[Held]:
             held.seconds += now - before
             before = now
 
-    gc.collect()
-    gc.freeze()  # as the gateway does: what stood here before is not looked at again and again
+    thresholds = gc.get_threshold()
+    collect_seldom()
     measuring = asyncio.create_task(measure())
     await asyncio.sleep(0)
     try:
@@ -40,3 +42,4 @@ async def holding() -> AsyncIterator[Held]:
         with suppress(asyncio.CancelledError):
             await measuring
         gc.unfreeze()
+        gc.set_threshold(*thresholds)

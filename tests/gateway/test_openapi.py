@@ -257,7 +257,7 @@ async def look_at_jobs(ask: Witness, desk: Desk) -> None:
     await desk.fail(retried, attempts=3, seconds=3600.0)
     await desk.complete(await desk.start("done"), {"any": ["thing"]})
     stale = await desk.start("at-work", "bob")
-    assert await desk.reclaim(stale, "") == "reclaimed"
+    assert await desk.reclaim(stale) == "reclaimed"
     (held,) = await desk.claim("ann")
     await desk.report(held, 1)
     await desk.submit("waits", order_key="o", limit_key="l", expires_at="2099-01-01T00:00:00Z")

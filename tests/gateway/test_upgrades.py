@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message
 
 from gateway.bodies import read_body
+from gateway.limits import HELD, Budget, Held
 from gateway.platforms import SweepBody
 from gateway.replies import Refusal
 from ops.store import free_port
@@ -235,7 +237,8 @@ async def test_a_body_that_was_announced_and_did_not_come_does_not_mean_all(anno
         return {"type": "http.request", "body": b"", "more_body": False}
 
     headers = [(b"content-type", b"application/json"), (b"content-length", announced.encode())]
-    request = Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive)
+    held = Held(Budget(Response(), 1000))
+    request = Request({"type": "http", "method": "POST", "path": "/", "headers": headers, HELD: held}, receive)
     with pytest.raises(Refusal) as refused:
         await read_body(request, SweepBody)
     assert (refused.value.status, refused.value.code) == (400, "MALFORMED")
