@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from consumers.about import Introduction
 from consumers.instructions import Instructions
+from consumers.mender import Mender
 from consumers.overtime import Overtime
 from consumers.page import Page
 from consumers.recovery import Recovery
@@ -90,6 +91,7 @@ class Heart:
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
         self._recovery = Recovery(instructions, transitions, self._silences)
         self._retention = Retention(instructions, transitions)
+        self._mender = Mender(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, page)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
         self._outage = Outage(instructions.owner)
@@ -100,7 +102,7 @@ class Heart:
             tasks.start_soon(self._show_life)
             tasks.start_soon(self._beat)
             tasks.start_soon(self._observe)
-            for role in (self._recovery, self._overtime, self._retention, self._ticker):
+            for role in (self._recovery, self._overtime, self._retention, self._mender, self._ticker):
                 tasks.start_soon(role.run)
             if self._to.lifeline_fd is not None:
                 tasks.start_soon(self._end_with, self._to.lifeline_fd)

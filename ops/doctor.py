@@ -143,10 +143,15 @@ def served(platform: str, alive: bool, silent: Iterable[Lease], declared: bool) 
 
 
 async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
-    """Mend what a transition can mend without a doubt: a lease that nobody runs under is given back."""
-    if not trouble.nonce:
-        return False
+    """Mend what a transition can mend without a doubt: a job without a place, a lease without an attempt."""
     keys = PlatformKeys(trouble.about)
+    if not trouble.nonce:
+        if not trouble.job:
+            return False
+        (sweep,) = await Transitions(store).mend([(keys, "")], jobs=[trouble.job])
+        if sweep.mended:
+            say(f"repaired: job {keys.id(trouble.job)} is back in line, or has ended as its history says")
+        return bool(sweep.mended)
     found = await read_lease(store, keys, trouble.nonce)
     if found is None:
         return True

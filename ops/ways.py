@@ -61,28 +61,26 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
         line, entry = keys.jobs(record.band), record.entry
         commands += [
             ("XRANGE", line, entry, entry),
-            ("XPENDING", line, GROUP, entry, entry, 1) if record.band in delivered else ("ECHO", ""),
             ("ZSCORE", keys.front(record.band), record.key),
             ("ZSCORE", keys.front(BANDS[0]), record.key),  # where a job that goes before all stands
             ("ZSCORE", keys["due"], record.key),
             ("HGET", keys["leases"], record.nonce or ""),
         ]
     answers = await store.commands(commands)
-    for record, place in zip(live, range(0, len(answers), 6), strict=True):
-        entry, pending, front, foremost, due, lease = answers[place : place + 6]
+    for record, place in zip(live, range(0, len(answers), 5), strict=True):
+        entry, front, foremost, due, lease = answers[place : place + 5]
         where = Where(
             in_line=bool(entry),
             handed_out=record.band in delivered and entry_order(record.entry) <= delivered[record.band],
-            pending=bool(pending),
             in_front=front is not None or foremost is not None,
             due=due is not None,
             leased=lease is not None,
         )
         why = obstacle(record.state, where)
-        if why == HANDED_OUT and where.pending and record.marks:
+        if why == HANDED_OUT and record.marks:
             why = await why_parked(store, keys, record)
         if why:
-            findings.append(wrong(keys.platform, why, f"python3 -m ops show {record.id}", job=record.key))
+            findings.append(wrong(keys.platform, why, MEND, job=record.key))
     return findings, live
 
 
@@ -91,12 +89,12 @@ class Where(Struct, frozen=True):
 
     in_line: bool
     handed_out: bool = False
-    pending: bool = False
     in_front: bool = False
     due: bool = False
     leased: bool = False
 
 
+MEND = "python3 -m ops doctor --repair"  # consumers mend it too, within minutes
 HANDED_OUT = "its entry was handed out, but nobody runs it"
 
 
@@ -104,16 +102,12 @@ def obstacle(state: State, where: Where) -> str | None:
     """Why a job cannot go on by itself, or None."""
     if state is State.RUNNING and not where.leased:
         return "it runs, but nobody holds its lease: nobody will take it over"
-    if not where.in_line:
+    if not where.in_line and state is not State.RUNNING:  # a running job can end without it
         return "its entry is gone from the line"
     if state is State.DELAYED and not where.due:
         return "it is delayed, but no time is set for it: nobody will wake it"
-    if state is State.WAITING and where.handed_out and not (where.in_front and where.pending):
+    if state is State.WAITING and where.handed_out and not where.in_front:
         return HANDED_OUT
-    if state is State.DELAYED and where.handed_out and not where.pending:
-        return "its entry is no longer pending: it cannot start when it is due"
-    if state is State.RUNNING and where.handed_out and not where.pending:
-        return "its entry is no longer pending: it cannot be taken over"
     return None
 
 

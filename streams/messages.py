@@ -125,6 +125,14 @@ class Pulse(Struct, frozen=True):
     restarts: int  # how often a restart of the platform's consumers was asked for
 
 
+class Sweep(Struct, frozen=True):
+    """One look for jobs that no list names."""
+
+    cursor: str  # where the next page begins; empty: at the beginning again
+    owners: int  # how many consumers beat on the platform
+    mended: list[str]  # keys of the jobs that were put right
+
+
 class Refused(Struct, frozen=True):
     """Writes of an attempt that the fence kept out, as its consumer counted them."""
 

@@ -1,6 +1,7 @@
 """Which platforms there are and the rules each one lives by."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -160,3 +161,20 @@ def _checked(name: str) -> str:
         return check_platform(name)
     except WrongField as error:
         raise BadConfiguration(f"platform {name!r}: {error.reason}") from None
+
+
+@cache
+def rules_of(policy: Policy, siblings: tuple[str, ...]) -> tuple[int | str, ...]:
+    """What a claim has to keep to, in the order of its header."""
+    return (
+        policy.overall,
+        " ".join(siblings),
+        policy.order,
+        policy.max_crashes,
+        policy.share,
+        policy.rate,
+        round(policy.rate_seconds * 1000),
+        policy.key_overall,
+        policy.key_rate,
+        round(policy.key_rate_seconds * 1000),
+    )

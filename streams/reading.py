@@ -8,7 +8,7 @@ from streams.connection import Command, Store
 from streams.errors import JobNotFound
 from streams.events import expand, history_of
 from streams.keys import PlatformKeys, join_id
-from streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record
+from streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record, Sweep
 from streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
@@ -74,6 +74,10 @@ def to_leases(texts: Mapping[str, str]) -> list[Lease]:
 def to_pulse(answer: Sequence[Any]) -> Pulse:
     lost, stray, stop = ([word.decode() for word in words] for words in answer[:3])
     return Pulse(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
+
+
+def to_sweep(answer: Sequence[Any]) -> Sweep:
+    return Sweep(answer[0].decode(), int(answer[1]), [key.decode(errors="replace") for key in answer[2:]])
 
 
 def to_steps(answer: Any) -> tuple[str, dict[str, bytes]] | None:

@@ -14,13 +14,14 @@ from streams.errors import TailraceError
 from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.line import Line, to_line
-from streams.messages import Claim, Errors, Job, Lease, Pulse
-from streams.policies import MAX_EVENTS, Policy
-from streams.reading import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps
+from streams.messages import Claim, Errors, Job, Lease, Pulse, Sweep
+from streams.policies import MAX_EVENTS, Policy, rules_of
+from streams.reading import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps, to_sweep
 from streams.schedules import Agenda, Move, to_agenda
 
 RECLAIM_BATCH = 100  # jobs taken from one owner in one call: a few milliseconds of the server's time
 ENLIST_BATCH = 250  # leases in one look
+MEND_BATCH = 1000  # entries that one look for jobs without a place reads: a few milliseconds as well
 FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds as well
 TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
@@ -29,7 +30,7 @@ ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that it
 SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
 TENDING = (
     *("beat", "holdings", "enlist", "reclaim", "bury"),
-    *("tally", "errors", "line", "wake", "forget", "release", "fail"),
+    *("tally", "errors", "line", "wake", "mend", "forget", "release", "fail"),
 )
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
 TICKING = ("tick", "agenda")
@@ -221,6 +222,13 @@ class Transitions:
         answers = await self.run(TENDING, [(keys, [forget(policy, most)]) for keys, policy in platforms])
         return [int(checked(answer)) for answer in answers]
 
+    async def mend(
+        self, platforms: Sequence[tuple[PlatformKeys, str]], most: int = MEND_BATCH, jobs: Sequence[str] = ()
+    ) -> list[Sweep]:
+        """Put jobs that no list names back in line: a page of each platform, from its cursor on, or the jobs named."""
+        sheets = [(keys, [Operation("mend", (), (" ".join(jobs), cursor, most))]) for keys, cursor in platforms]
+        return [to_sweep(checked(answer)) for answer in await self.run(TENDING, sheets)]
+
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
         """The beat counter of each owner, on platforms, in one trip; a script would cost four times as much."""
         try:
@@ -302,23 +310,6 @@ def claim(
 ) -> Operation:
     """`siblings` are the other platforms of its lane."""
     return Operation("claim", (), (owner, int(deadline_seconds * 1000), *rules_of(policy, siblings), " ".join(nonces)))
-
-
-@cache
-def rules_of(policy: Policy, siblings: tuple[str, ...]) -> tuple[int | str, ...]:
-    """What a claim has to keep to, in the order of its header."""
-    return (
-        policy.overall,
-        " ".join(siblings),
-        policy.order,
-        policy.max_crashes,
-        policy.share,
-        policy.rate,
-        round(policy.rate_seconds * 1000),
-        policy.key_overall,
-        policy.key_rate,
-        round(policy.key_rate_seconds * 1000),
-    )
 
 
 def report(

@@ -42,8 +42,8 @@ class Script(Struct, frozen=True):
     functions: dict[str, Function]
 
 
-SHARED = ("prelude.lua", "events.lua", "calls.lua", "accept.lua")
-"""Lines the functions share: for all, for those that tell of events, that look for work, that bring work."""
+SHARED = ("prelude.lua", "entries.lua", "events.lua", "waking.lua", "calls.lua", "accept.lua")
+"""Lines the functions share: for all, for those that tell of events, and for those that name one of their functions."""
 
 _HEADER = re.compile(r"((?:--.*\n)+)")
 _FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
@@ -82,20 +82,19 @@ def functions() -> dict[str, Function]:
 def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
     """The script that can run these functions. Only what brings new work is refused when memory is full."""
     chosen = {name: (sources or functions())[name] for name in names}
-    tells = any("events" in function.keys or "now_ms" in function.body for function in chosen.values())
-    looks, accepts = (
-        tells and any(re.search(rf"\b{name}[.(,]", function.body) for function in chosen.values())
-        for name in ("calls", "accept")
-    )
-    needed = (True, tells, looks, accepts)
+    bodies = "\n".join(function.body for function in chosen.values())
+    tells = any("events" in function.keys for function in chosen.values()) or "now_ms" in bodies
+    calls = (tells and re.search(rf"\b{name}[.(,]", bodies) for name in ("wake_due", "calls", "accept"))
+    needed = (True, tells, tells, *calls)
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
         f"local {', '.join(PLATFORM_KEYS)}",
         *(_shared(name) for name in compress(SHARED, needed)),
         _binding(),
+        *(f"local function make_{f.name}()\n{_maker(f)}\nend" for f in chosen.values() if _is_long(f)),
         "local function operation_of(name)",
-        *(_definition(function) for function in chosen.values()),
+        *(_branch(function) for function in chosen.values()),
         "end",
         _DISPATCHER,
     ]
@@ -125,17 +124,26 @@ def _nonce_at(function: Function) -> str:
     return str(function.args.index("nonce") + 1) if "nonce" in function.args else "nil"
 
 
-def _definition(function: Function) -> str:
+def _is_long(function: Function) -> bool:
+    """Whether a function is made by its own maker: Lua allows 60 outer names in one, and long ones use most of them."""
+    return function.body.count("\n") > 100
+
+
+def _branch(function: Function) -> str:
     """The branch that makes a function when it is first asked for: making all of them costs each call microseconds."""
+    made = f"return make_{function.name}()" if _is_long(function) else _maker(function)
+    return f"if name == '{function.name}' then\n{made}\nend"
+
+
+def _maker(function: Function) -> str:
     lines = [
-        f"if name == '{function.name}' then",
         f"return {{ {len(function.job_keys)}, {len(function.args)}, {_nonce_at(function)}, function(k, a)",
     ]
     for table, offset, names in (("KEYS", "k", function.job_keys), ("ARGV", "a", function.args)):
         if names:
             values = ", ".join(f"{table}[{offset} + {i}]" for i in range(1, len(names) + 1))
             lines.append(f"local {', '.join(names)} = {values}")
-    return "\n".join([*lines, function.body, "end }", "end"])
+    return "\n".join([*lines, function.body, "end }"])
 
 
 _DISPATCHER = f"""

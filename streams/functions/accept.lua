@@ -89,11 +89,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     call('ZADD', alarms, extra.expires_ms, '!' .. key)
   end
   if until_ms or extra.first then -- its entry pends under the reserved consumer: it does not wait for its turn in the line
-    local held_back = redis.pcall('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'FORCE', 'JUSTID')
-    if held_back.err then -- a new line
-      call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
-      call('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'FORCE', 'JUSTID')
-    end
+    hold_by_force(band, entry)
   end
   if until_ms then
     call('HSET', record, 'seq', emit(key, { seq = 1 }, body(nil, 'delayed', nil, ',"until":"' .. iso(tonumber(until_ms)) .. '"')))

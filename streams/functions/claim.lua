@@ -259,11 +259,13 @@ local function take_front(band, goal, below)
         return
       else
         call('ZREM', front, key)
-        -- protected: without its group the entry is found in the line itself
-        local found = job[4] == 'waiting' and redis.pcall('XCLAIM', jobs[line], GROUP, owner, 0, job[2])[1]
-        if found then
+        local fine, found = true, nil
+        if job[4] == 'waiting' then
+          fine, found = pcall(take_entry, key, line, job[2], owner)
+        end
+        if fine and found then
           local before = taken
-          pcall(open, line, job[2], found[2], suspect)
+          pcall(open, line, found[1], found[2], suspect)
           apart = apart or (suspect and taken > before)
         end
       end
@@ -280,14 +282,9 @@ if order == 'strict' and room > 0 and not plain then
     local before = taken
     if job[3] == 'waiting' and taken < room then
       local band = job[1] or 'normal'
-      local command = { 'XCLAIM', jobs[band], GROUP, owner, 0, job[2], 'FORCE' }
-      local found = redis.pcall(unpack(command))
-      if found.err then -- its group was destroyed
-        call('XGROUP', 'CREATE', jobs[band], GROUP, 0)
-        found = call(unpack(command))
-      end
-      if found[1] then
-        pcall(open, band, job[2], found[1][2])
+      local fine, found = pcall(take_entry, key, band, job[2], owner, true)
+      if fine and found then
+        pcall(open, band, found[1], found[2])
       end
     end
     if taken == before then

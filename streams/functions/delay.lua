@@ -24,7 +24,7 @@ end
 if not stands(record, nonce) then
   return 'lost'
 end
-local answer = obeyed(record, key, job) or circles(record, key, job, max_starts)
+local answer = obeyed(record, key, job) or circles(record, key, job, max_starts) or stranded(record, key, job)
 if not answer then
   local until_ms = now_ms + delay_ms
   rest(record, key, job, format('%.0f', until_ms), body(job.attempt, 'delayed', job.owner, ',"until":"' .. iso(until_ms) ..

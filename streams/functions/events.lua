@@ -276,13 +276,12 @@ local function obeyed(record, key, job)
   end
 end
 
--- Its entry pends under the reserved consumer. Answers false when it is not pending (its group was destroyed): then it
--- comes again from the stream itself.
-local function hold_entry(job)
-  local pending = redis.pcall('XPENDING', jobs[job.band], GROUP, job.entry, job.entry, 1)
-  if #pending == 1 then -- without this look XAUTOCLAIM would take the next entry when this one is gone
-    call('XAUTOCLAIM', jobs[job.band], GROUP, FRONT, 0, job.entry, 'COUNT', 1, 'JUSTID')
-    return true
+-- A job that is to go on, but cannot, ends failed.
+local function stranded(record, key, job)
+  if not can_go_on(key, job) then
+    finish(record, key, job, 'failed', body(job.attempt, 'failed', job.owner, ',"reason":"entry","error":{"type":' ..
+      '"EntryLost","message":"its entry was deleted from the stream by hand, and its args with it"}'))
+    return 'failed'
   end
 end
 
@@ -308,11 +307,11 @@ local function keep_place(key, job)
   end
 end
 
--- Every "back in line": the job goes before newer ones of its priority.
+-- Every "back in line": the job goes before newer ones of its priority. It is not stranded.
 local function back_in_line(record, key, job, reason)
   local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)
-  if hold_entry(job) then
+  if hold_entry(record, key, job) then
     call('ZADD', fronts[job.band], acceptance(job.entry), key)
   end
   keep_place(key, job)
@@ -320,11 +319,11 @@ local function back_in_line(record, key, job, reason)
   ring()
 end
 
--- Every "not before": the job rests until its time.
+-- Every "not before": the job rests until its time. It is not stranded.
 local function rest(record, key, job, until_ms, event, skip)
   local seq = emit(key, job, event)
   call('HSET', record, 'state', 'delayed', 'seq', seq)
-  hold_entry(job)
+  hold_entry(record, key, job)
   call('ZADD', due, until_ms, key)
   keep_place(key, job)
   let_go(key, job, skip)
@@ -336,6 +335,27 @@ local function standing(record)
   local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt', 'marks')
   return field[1], { seq = field[2] or 1, entry = field[3], band = field[4] or 'normal', attempt = field[5],
     marks = field[6] and ' ' .. field[6] or '' }
+end
+
+-- The entry of a waiting job, for the owner that starts it, by force if need be. Nothing, when it is gone, or when it
+-- comes from the line itself; `now`: it does not wait for that.
+local function take_entry(key, band, entry, owner, now)
+  local found = redis.pcall('XCLAIM', jobs[band], GROUP, owner, 0, entry)[1]
+  if found then
+    return found
+  end
+  local record = prefix .. 'job:' .. key
+  local _, job = standing(record)
+  if stranded(record, key, job) then
+    return
+  end
+  local held_back = hold_entry(record, key, job)
+  if now and not held_back then
+    hold_by_force(band, job.entry)
+  end
+  if now or held_back then
+    return call('XCLAIM', jobs[band], GROUP, owner, 0, job.entry)[1]
+  end
 end
 
 -- A job that nobody runs leaves every place it may stand at.
@@ -350,43 +370,4 @@ local function leave(key, job)
   if limit then
     call('ZREM', prefix .. 'parked:' .. limit, key)
   end
-end
-
--- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
--- many there were, and whether others may have expired as well.
-local function wake_due(key_overall, key_rate, key_rate_ms)
-  local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
-  for _, key in ipairs(woken) do
-    call('ZREM', due, key)
-    local record = prefix .. 'job:' .. key
-    local fine, state, job = pcall(standing, record)
-    if fine and state == 'delayed' then
-      call('HSET', record, 'state', 'waiting')
-      local order = mark(job.marks, 'order')
-      if order then -- others may have passed it
-        call('ZADD', prefix .. 'order:' .. order, 'NX', acceptance(job.entry), key)
-      end
-      come_forward(key, acceptance(job.entry), job.band)
-    end
-  end
-  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')
-  for i = 1, #rung_alarms, 2 do
-    local alarm = rung_alarms[i]
-    call('ZREM', alarms, alarm)
-    local kind, name = match(alarm, '^(.)(.*)$')
-    if kind == '~' then
-      ring()
-    elseif kind == '*' then
-      call_parked(name, 100, key_overall, key_rate, key_rate_ms)
-    else
-      local record = prefix .. 'job:' .. name
-      local fine, state, job = pcall(standing, record)
-      if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
-        leave(name, job)
-        finish(record, name, job, 'failed', body(nil, 'failed', nil, ',"reason":"expired","expiresAt":"' ..
-          iso(tonumber(rung_alarms[i + 1])) .. '","error":{"type":"Expired","message":"it was not started in time"}'))
-      end
-    end
-  end
-  return #woken + #rung_alarms / 2, #rung_alarms == 200
 end

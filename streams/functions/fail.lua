@@ -27,7 +27,8 @@ if not stands(record, nonce) then
 end
 local failures = (call('HGET', record, 'failures') or 0) + 1
 local answer = obeyed(record, key, job)
-if not answer and failures < tonumber(attempts) and not worn_out(record, job, max_starts) then
+if not answer and failures < tonumber(attempts) and not worn_out(record, job, max_starts)
+  and can_go_on(key, job) then
   answer = 'retrying'
   local until_ms = now_ms + delay_ms
   rest(record, key, job, format('%.0f', until_ms), body(job.attempt, answer, job.owner,

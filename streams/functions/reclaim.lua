@@ -38,7 +38,7 @@ if not answer and crashes >= tonumber(max_crashes) then
   finish(record, key, job, answer, body(job.attempt, answer, owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
     '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
 end
-answer = answer or circles(record, key, job, max_starts)
+answer = answer or circles(record, key, job, max_starts) or stranded(record, key, job)
 if not answer then
   back_in_line(record, key, job, 'lost')
 end

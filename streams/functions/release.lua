@@ -24,7 +24,7 @@ end
 if not stands(record, nonce) then
   return 'lost'
 end
-local answer = obeyed(record, key, job) or circles(record, key, job, max_starts)
+local answer = obeyed(record, key, job) or circles(record, key, job, max_starts) or stranded(record, key, job)
 if not answer then
   back_in_line(record, key, job, 'released')
 end

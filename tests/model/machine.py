@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
+from streams.keys import GROUP
 from streams.messages import Claim
 from streams.reading import to_claims
 from streams.states import State
@@ -50,6 +51,7 @@ WEIGHTS = {
     "reclaim_just_too_late": 2,
     "bury": 1,
     "destroy_the_groups": 1,
+    "acknowledge_by_hand": 1,
     "forget_the_scripts": 1,
     "write_a_duplicate": 2,
 }
@@ -319,6 +321,14 @@ class Machine(RuleBasedStateMachine):
         desk, model = chance.side
         self.wait(desk.destroy_groups())
         model.destroy_groups()
+
+    def acknowledge_by_hand(self, chance: Chance) -> None:
+        """As XACK does, and XGROUP DELCONSUMER for all that a consumer has."""
+        (desk, model), job = chance.side, self._recent_job(chance)
+        if job:
+            model.acknowledge(job.key)
+            entry = self.wait(desk.record(job.key)).entry
+            self.wait(self.play.command("XACK", desk.keys.jobs(job.band), GROUP, entry))
 
     def forget_the_scripts(self, _: Chance) -> None:
         self.wait(forget_scripts(self.play))

@@ -33,6 +33,7 @@ class ModelJob:
     goes_first: bool = False
     unfinished: bool = False  # in strict order: it waits for another attempt
     held: bool = False  # its entry pends although nobody has read the line that far
+    acknowledged: bool = False  # somebody did so by hand: its entry pends nowhere until a transition holds it again
     due: bool = False  # it rests, and its time has come
     asked: bool = False  # somebody asked its attempt to stop
     apart: bool = False  # it runs on its last chance: its owner runs no other such job
@@ -59,7 +60,7 @@ class ModelJob:
         return state.value
 
     def rest(self, status: Status, due: bool) -> None:
-        self.state, self.due = State.DELAYED, due
+        self.state, self.due, self.acknowledged = State.DELAYED, due, False
         self.tell(status)
 
 
@@ -87,8 +88,11 @@ class ModelPlatform:
         """Who stands in the line of a band: everyone who has not ended, in order."""
         return [job for job in self.in_order() if job.band == band and not job.state.ended]
 
-    def pends(self, job: ModelJob) -> bool:
+    def handed_out(self, job: ModelJob) -> bool:
         return job.held or job.place <= self.read_to[job.band]
+
+    def pends(self, job: ModelJob) -> bool:
+        return self.handed_out(job) and not job.acknowledged
 
     def may_start(self) -> bool:
         """Whether any consumer with a free slot could start a job now."""
@@ -131,6 +135,7 @@ class ModelPlatform:
         for nonce, job in zip(free, taken, strict=False):
             job.state, job.nonce, job.owner = State.RUNNING, nonce, owner
             job.attempt, job.reported, job.goes_first, job.unfinished = job.attempt + 1, 0, False, False
+            job.acknowledged = False
             job.tell(Status.STARTED)
             given.append((nonce, job.key, job.attempt))
         if taken:
@@ -153,7 +158,7 @@ class ModelPlatform:
                 last_chance = self.last_chance(job)
                 if job.goes_first and len(taken) < room and not (last_chance and apart):
                     job.goes_first = False
-                    if self.pends(job):  # else it is still to come in its line
+                    if self.handed_out(job):  # else it is still to come in its line
                         taken.append(job)
                         job.apart = last_chance
                         apart = apart or last_chance
@@ -246,8 +251,8 @@ class ModelPlatform:
         return job.end(State.FAILED) if self._circles(job) else None
 
     def _back_in_line(self, job: ModelJob) -> None:
-        job.state, job.unfinished = State.WAITING, self.strict
-        job.goes_first = self.pends(job)  # else it is still to come, as old as it is
+        job.state, job.unfinished, job.acknowledged = State.WAITING, self.strict, False
+        job.goes_first = self.handed_out(job)  # else it is still to come, as old as it is
         job.tell(Status.SUPERSEDED)
 
     def cancel(self, key: str) -> str:
@@ -268,7 +273,7 @@ class ModelPlatform:
             return job.state.value
         job.state, job.place, job.nonce = State.WAITING, self._next_place(), None
         job.failures, job.crashes, job.earlier, job.lives = 0, 0, job.attempt, job.lives + 1
-        job.asked = job.held = False
+        job.asked = job.held = job.acknowledged = False
         job.tell(Status.REOPENED)
         return "ok"
 
@@ -287,8 +292,15 @@ class ModelPlatform:
         self.beats.pop(owner, None)
         return "buried"
 
+    def acknowledge(self, key: str) -> None:
+        """By hand. What was not handed out yet comes from the line; the rest is found by those who need it."""
+        job = self.jobs[key]
+        if not job.state.ended:
+            job.acknowledged = job.place <= self.read_to[job.band]
+            job.held = job.held and job.acknowledged
+
     def destroy_groups(self) -> None:
         """The lines are read from their beginning again, and what went first comes from there."""
         self.read_to = dict.fromkeys(BANDS, NOT_READ)
         for job in self.jobs.values():
-            job.held = False
+            job.held = job.acknowledged = False

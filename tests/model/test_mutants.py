@@ -99,6 +99,7 @@ SHARED_MUTANTS: dict[str, tuple[str, str]] = {
         "call('ZADD', fronts[job.band], acceptance(job.entry), key)",
         "call('ZADD', fronts.urgent, acceptance(job.entry), key)",
     ),
+    "a claim that gives up on an entry that is not pending": ("if now or held_back then", "if now then"),
     "work that calls nobody": ("call_idle(count)\n", "\n"),
 }
 

@@ -88,7 +88,7 @@ async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: 
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("a")).entry)
     (found,) = await troubles()
     assert (found.job, found.says) == ("a", "its entry is gone from the line")
-    assert found.next.startswith("python3 -m ops show research.a --data /")
+    assert found.next.startswith("python3 -m ops doctor --repair --data /")
 
 
 async def test_a_waiting_job_that_was_handed_out_to_nobody_is_found(desk: Desk, troubles: Examine) -> None:
@@ -102,15 +102,35 @@ async def test_a_waiting_job_that_was_handed_out_to_nobody_is_found(desk: Desk, 
     assert (found.job, found.says) == ("a", "its entry was handed out, but nobody runs it")
 
 
-async def test_a_job_at_the_front_of_the_line_is_fine_and_stuck_without_its_pending_entry(
-    desk: Desk, troubles: Examine
-) -> None:
-    held = await desk.start("a")
-    await desk.release(held)
+async def test_jobs_whose_pending_entries_were_acknowledged_are_fine(desk: Desk, troubles: Examine) -> None:
+    """Transitions hold an entry by force."""
+    await desk.submit("a", "b", "c")
+    a, _, c = await desk.claim("ann", 3)
+    await desk.release(a)
+    await desk.fail(c, attempts=3, seconds=600)
     assert await troubles() == []
-    await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record("a")).entry)
-    (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "its entry was handed out, but nobody runs it")
+    for key in "abc":
+        await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record(key)).entry)
+    assert await troubles() == []
+
+
+async def test_jobs_that_no_list_names_are_put_back_in_line(desk: Desk, troubles: Examine) -> None:
+    await desk.submit("a", "b", args=b'"%b"' % (b"x" * 9000))
+    await desk.submit("c", "small")
+    await desk.submit("later", delay_seconds=600)
+    line = desk.keys.jobs("normal")
+    await desk.store.command("XREADGROUP", "GROUP", GROUP, "somebody", "COUNT", 1, "STREAMS", line, ">")
+    for key in ("b", "small", "later"):
+        await desk.store.command("XDEL", line, (await desk.record(key)).entry)
+    await desk.store.command("ZREM", desk.keys["due"], "later")
+    found = await troubles()
+    assert {finding.job for finding in found} == {"a", "b", "small", "later"}
+    assert all("doctor --repair" in finding.next for finding in found)
+    assert await troubles(repair=True) == []
+    assert await troubles() == []
+    assert await desk.story("small") == ["queued", "failed"]
+    started = [*await desk.claim("ann", 9), *await desk.claim("ann", 9)]
+    assert sorted(held.key for held in started) == ["a", "b", "c", "later"]
 
 
 async def test_jobs_are_fine_when_the_group_was_destroyed(desk: Desk, troubles: Examine) -> None:
@@ -128,13 +148,8 @@ async def test_a_running_job_without_a_lease_is_found(desk: Desk, troubles: Exam
     await desk.store.command("HDEL", desk.keys["leases"], held.nonce)
     (found,) = await troubles()
     assert (found.job, found.says) == ("a", "it runs, but nobody holds its lease: nobody will take it over")
-
-
-async def test_a_running_job_that_somebody_acknowledged_is_found(desk: Desk, troubles: Examine) -> None:
-    await desk.start("a")
-    await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record("a")).entry)
-    (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "its entry is no longer pending: it cannot be taken over")
+    assert await troubles(repair=True) == []
+    assert [again.number for again in await desk.claim()] == [2]
 
 
 async def test_a_lease_that_nobody_runs_under_is_found_and_given_back(desk: Desk, troubles: Examine) -> None:
@@ -214,11 +229,9 @@ async def test_a_delayed_job_needs_a_time_and_its_entry(desk: Desk, troubles: Ex
     assert await troubles() == []
     await desk.store.command("ZREM", desk.keys["due"], "a")
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("b")).entry)
-    await desk.store.command("XACK", desk.keys.jobs("normal"), GROUP, (await desk.record("c")).entry)
     assert {(found.job, found.says) for found in await troubles()} == {
         ("a", "it is delayed, but no time is set for it: nobody will wake it"),
         ("b", "its entry is gone from the line"),
-        ("c", "its entry is no longer pending: it cannot start when it is due"),
     }
 
 

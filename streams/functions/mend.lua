@@ -1,0 +1,158 @@
+-- mend: put jobs that no list names back in line: a page of what was handed out, or the jobs that are named.
+-- KEYS  jobs_urgent   stream  the lines, and how far each was handed out
+--       jobs_high     stream
+--       jobs_normal   stream
+--       jobs_low      stream
+--       front_urgent  zset    where those that wait are named, by their bands
+--       front_high    zset
+--       front_normal  zset
+--       front_low     zset
+--       due           zset    where delayed jobs are named
+--       alarms        zset    when parked jobs are called
+--       limits        hash    limit keys with running jobs, whose ends call parked ones
+--       orders        hash    which job of an order key runs
+--       leases        hash    where running jobs are named
+--       beats         hash    how many owners there are
+--       ended_failed  zset    for a job whose entry and args are gone
+--       events        stream  the live feed
+--       idle          zset    consumers that wait for work, called when something came in line
+--       called        zset    those that were called
+-- ARGV  names   keys of the jobs to look at, separated by spaces; empty: the next page
+--       cursor  where the last page ended, as it was answered; empty: at the beginning
+--       most    how many entries a page has at most
+-- Returns  <cursor, empty at the end> <how many owners beat> then the key of each job that was put right
+flush_leases()
+local PIECE, BYTES = 50, 256 * 1024 -- entries in one read; args that come along with all of them
+local delivered = {} -- band -> up to which entry its line was handed out
+
+local function comes_by_itself(job)
+  delivered[job.band] = delivered[job.band] or handed_out_to(job.band)
+  return is_after(job.entry, delivered[job.band])
+end
+
+-- Whether an attempt that has no lease any more was put back in line: it could neither end nor be taken over.
+local function lost_its_lease(record, key, job)
+  local field = call('HMGET', record, 'nonce', 'owner', 'started')
+  if field[1] and call('HEXISTS', leases, field[1]) == 1 then
+    return false
+  end
+  -- The lease knew how far the history goes. The event `started` is not in it before the attempt's next event.
+  local written, first = call('LLEN', prefix .. 'log:' .. key) + 1, tonumber(match(field[3] or '', '^(%d+)-') or 0)
+  job.owner, job.seq, job.started = field[2], math.max(written, first), written < first and field[3] or '-'
+  if not stranded(record, key, job) then
+    back_in_line(record, key, job, 'lost')
+  end
+  call('HSET', record, 'nonce', '')
+  return true
+end
+
+-- Whether a job waits for its order: another one runs, or stands before it and will go on.
+local function waits_for_order(key, job, order)
+  local line, running = prefix .. 'order:' .. order, call('HGET', orders, order)
+  if running and running ~= key and call('HGET', prefix .. 'job:' .. running, 'state') == 'running' then
+    return true
+  end
+  call('ZADD', line, 'NX', acceptance(job.entry), key)
+  for _, head in ipairs(call('ZRANGE', line, 0, 9)) do
+    local state = redis.pcall('HGET', prefix .. 'job:' .. head, 'state')
+    if head == key then
+      return false
+    elseif state == 'waiting' or state == 'delayed' or state == 'running' then
+      return true
+    end
+    call('ZREM', line, head) -- it has ended, or is not kept any more
+  end
+  return true
+end
+
+-- Whether a job is parked for its limit key, and will be called: by the end of another one, by an alarm, or by the
+-- first one that is parked there.
+local forward = {} -- limit keys of jobs that came forward in this call
+local function waits_for_limit(key, limit)
+  local place = call('ZRANK', prefix .. 'parked:' .. limit, key)
+  return place and (place > 0 or forward[limit] or call('HEXISTS', limits, limit) == 1 or call('ZSCORE', alarms, '*' .. limit))
+end
+
+local function named(key, job)
+  local order, limit = mark(job.marks, 'order'), mark(job.marks, 'limit')
+  return call('ZSCORE', fronts[job.band], key) or call('ZSCORE', fronts.urgent, key)
+    or (limit and waits_for_limit(key, limit)) or (order and waits_for_order(key, job, order))
+end
+
+-- Whether one job was put right.
+local function put_right(key)
+  local record = prefix .. 'job:' .. key
+  local state, job = standing(record)
+  if state == 'running' then
+    return lost_its_lease(record, key, job)
+  elseif state ~= 'waiting' and state ~= 'delayed' then
+    return false
+  end
+  local before = job.entry
+  if names ~= '' and #call('XRANGE', jobs[job.band], before, before) == 0 then
+    if not can_go_on(key, job) then
+      leave(key, job)
+      stranded(record, key, job)
+      return true
+    end
+    hold_entry(record, key, job)
+  end
+  if state == 'delayed' and not call('ZSCORE', due, key) then
+    call('ZADD', due, now_ms, key) -- nobody knows for how long it should rest
+    ring()
+    return true
+  elseif state == 'waiting' and not comes_by_itself(job) and not named(key, job) then
+    local limit = mark(job.marks, 'limit')
+    if limit then
+      call('ZREM', prefix .. 'parked:' .. limit, key)
+      forward[limit] = true
+    end
+    come_forward(key, acceptance(job.entry), job.band)
+    return true
+  end
+  return job.entry ~= before
+end
+
+local answer = { '', call('HLEN', beats) }
+for key in string.gmatch(names, '%S+') do
+  local fine, mended = pcall(put_right, key)
+  if fine and mended then
+    answer[#answer + 1] = key
+  end
+end
+if names ~= '' then
+  return answer
+end
+
+local start, last = match(cursor, '^(%S+) (%S+)$')
+local looked, bytes = 0, 0
+for _, band in ipairs(BANDS) do
+  if not start or band == start then
+    start, last = nil, last or '0-0'
+    local done = call('EXISTS', jobs[band]) == 0
+    local up_to = done or handed_out_to(band)
+    while not done do
+      local piece = call('XRANGE', jobs[band], '(' .. last, up_to, 'COUNT', PIECE)
+      for _, entry in ipairs(piece) do
+        local key = entry[2][2]
+        local known = redis.pcall('HMGET', prefix .. 'job:' .. key, 'state', 'entry')
+        if known[2] and known[2] ~= entry[1] or not known.err and not known[1] then
+          add(settled, band, entry[1]) -- a leftover of a job that is not kept any more, or has another entry
+        else
+          local fine, mended = pcall(put_right, key)
+          if fine and mended then
+            answer[#answer + 1] = key
+          end
+        end
+        last, looked, bytes = entry[1], looked + 1, bytes + #(entry[2][4] or '')
+      end
+      done = #piece < PIECE
+      if not done and (looked >= tonumber(most) or bytes >= BYTES) then
+        answer[1] = band .. ' ' .. last
+        return answer
+      end
+    end
+    last = nil
+  end
+end
+return answer

@@ -1,0 +1,40 @@
+-- What happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
+
+-- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
+-- many there were, and whether others may have expired as well.
+local function wake_due(key_overall, key_rate, key_rate_ms)
+  local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
+  for _, key in ipairs(woken) do
+    call('ZREM', due, key)
+    local record = prefix .. 'job:' .. key
+    local fine, state, job = pcall(standing, record)
+    if fine and state == 'delayed' then
+      call('HSET', record, 'state', 'waiting')
+      local order = mark(job.marks, 'order')
+      if order then -- others may have passed it
+        call('ZADD', prefix .. 'order:' .. order, 'NX', acceptance(job.entry), key)
+      end
+      come_forward(key, acceptance(job.entry), job.band)
+    end
+  end
+  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')
+  for i = 1, #rung_alarms, 2 do
+    local alarm = rung_alarms[i]
+    call('ZREM', alarms, alarm)
+    local kind, name = match(alarm, '^(.)(.*)$')
+    if kind == '~' then
+      ring()
+    elseif kind == '*' then
+      call_parked(name, 100, key_overall, key_rate, key_rate_ms)
+    else
+      local record = prefix .. 'job:' .. name
+      local fine, state, job = pcall(standing, record)
+      if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
+        leave(name, job)
+        finish(record, name, job, 'failed', body(nil, 'failed', nil, ',"reason":"expired","expiresAt":"' ..
+          iso(tonumber(rung_alarms[i + 1])) .. '","error":{"type":"Expired","message":"it was not started in time"}'))
+      end
+    end
+  end
+  return #woken + #rung_alarms / 2, #rung_alarms == 200
+end
