@@ -66,7 +66,7 @@ async def show(options: argparse.Namespace, match: Match) -> int:
     if found:
         show_table(dead)
         console().print()
-    console().print(f"{len(found)} dead{', and perhaps more: see --limit' if more else ''}")
+    console().print(f"{len(found)} failed{', and perhaps more: see --limit' if more else ''}")
     if found:
         one, all_of_them = command("retry JOB", options.data), command("replay PLATFORM", options.data)
         say(f"`{one}` or `{all_of_them}` gives them another life")

@@ -16,7 +16,7 @@ PIECE = 200  # jobs read, and acted on, in one trip
 LOOKED_AT = 2000  # for one page of a list with a filter
 ERROR_LENGTH = 200
 TYPES = 100  # of errors that are told apart on one platform
-AT_ONCE = 20  # platforms in one call: a few milliseconds of the server's time at most
+AT_ONCE = 4  # platforms in one call: a few milliseconds of the server's time at most
 
 
 class Match(Struct, frozen=True):
@@ -61,8 +61,10 @@ async def group_dead(store: Store, transitions: Transitions, platforms: Iterable
     """
     groups: list[Group] = []
     all_keys = [PlatformKeys(platform) for platform in platforms]
-    for start in range(0, len(all_keys), AT_ONCE):
-        some = all_keys[start : start + AT_ONCE]
+    counts = await store.commands([("ZCARD", keys["ended_failed"]) for keys in all_keys])
+    having = [keys for keys, count in zip(all_keys, counts, strict=True) if count]
+    for start in range(0, len(having), AT_ONCE):
+        some = having[start : start + AT_ONCE]
         for keys, found in zip(some, await transitions.errors(some, TYPES), strict=True):
             if isinstance(found, BrokenOperation) or not found.failed:
                 continue
@@ -126,7 +128,7 @@ async def read_failed(
 
 
 def range_of(error: str, ended_by_ms: int | None = None) -> tuple[str, str]:
-    """Where the jobs with this type of error stand in `ended_errors`; see `place_by_error` in events.lua."""
+    """Where the jobs with this type of error stand in `ended_errors`; see `error_of` in events.lua."""
     return f"[{error}\t", f"({error}\n" if ended_by_ms is None else f"({error}\t{ended_by_ms + 1}"
 
 

@@ -27,7 +27,7 @@ local function plus_one(number)
   return format('%d', number + 1)
 end
 
-local ERROR_TYPE = 128 -- bytes of the type of an error in `ended_errors`
+local ERROR_TYPE = 50 -- bytes of the type of an error in `ended_errors`
 local FEED_BYTES = 4096 -- a larger event is a pointer in the feed
 
 -- An event as it is kept: `<seq>-<microsecond><number within this call> <attempt> <status> <worker> <step and more>`,
@@ -212,23 +212,23 @@ local function let_go(key, job, over)
   end
 end
 
--- Where a failed job stands in `ended_errors`: `<type of its error><tab><when it ended><tab><key>`, so that the jobs of one
--- type are one range, oldest first. In an event a type is JSON: it holds no tab, and is taken up to its first escape.
-local function place_by_error(key, event, ended_ms)
+-- What a failed job stands under in `ended_errors`: the type of its error and the time of its end, in front of its key, so
+-- that the jobs of one type are one range, oldest first. In an event a type is JSON: it holds no tab, and is taken up to
+-- its first escape. Its record keeps this, small enough for a listpack.
+local function error_of(event)
   local error_type = match(event, '"error":{"type":"([^"\\]*)') or ''
   if #error_type > ERROR_TYPE then
     error_type = string.gsub(string.sub(error_type, 1, ERROR_TYPE), '[\192-\255][\128-\191]*$', '') -- no half of a character
   end
-  return error_type .. '\t' .. ended_ms .. '\t' .. key
+  return error_type .. '\t' .. now_ms
 end
 
--- A job is no longer one of the failed ones. Called while its last event is still the failure.
+-- A job is no longer one of the failed ones.
 local function leave_failed(key)
   if call('ZREM', ended_failed, key) == 1 then
-    local failure = redis.pcall('LINDEX', prefix .. 'log:' .. key, -1) -- protected: it may be corrupt
-    local ended_ms = type(failure) == 'string' and match(failure, '^%d+%-(' .. string.rep('%d', 13) .. ')')
-    if ended_ms then
-      call('ZREM', ended_errors, place_by_error(key, failure, ended_ms))
+    local error_type = redis.pcall('HGET', prefix .. 'job:' .. key, 'error') -- protected: it may be corrupt
+    if type(error_type) == 'string' then
+      call('ZREM', ended_errors, error_type .. '\t' .. key)
     end
   end
 end
@@ -261,7 +261,9 @@ local function finish(record, key, job, state, event)
   if state ~= 'completed' then
     call('ZADD', state == 'failed' and ended_failed or ended_cancelled, now_ms, key)
     if state == 'failed' then
-      call('ZADD', ended_errors, 0, place_by_error(key, event, now_ms))
+      local error_type = error_of(event)
+      call('HSET', record, 'error', error_type)
+      call('ZADD', ended_errors, 0, error_type .. '\t' .. key)
     end
   elseif not keep then -- by far the most: a list keeps the order of their ends at a fifth of the cost
     completed[#completed + 1] = key

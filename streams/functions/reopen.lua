@@ -30,7 +30,7 @@ call('HSET', record, 'state', 'waiting', 'seq', seq, 'entry', entry, 'accepted',
 if job.attempt then
   call('HSET', record, 'earlier', job.attempt) -- attempts of the lives before
 end
-call('HDEL', record, 'ended_ms', 'failures', 'crashes', 'cancel', 'first_ms', 'started', 'owner')
+call('HDEL', record, 'ended_ms', 'error', 'failures', 'crashes', 'cancel', 'first_ms', 'started', 'owner')
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)
 local order = mark(job.marks, 'order')

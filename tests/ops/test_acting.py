@@ -128,21 +128,21 @@ def test_an_unknown_job_and_a_malformed_id_are_told_apart(
 
 def test_dead_letters_are_listed_by_kind_and_error(scene: Scene[Any], here: Here, valkey_url: str) -> None:
     code, out, _ = here("dead", REDIS_URL=valkey_url)
-    assert (code, out) == (0, "0 dead\n")
+    assert (code, out) == (0, "0 failed\n")
     scene(fail_three)
     for words in (["dead"], ["dead", "research"], ["dead", "--kind", "drill", "--error", "ValueError"]):
         code, out, _ = here(*words, REDIS_URL=valkey_url)
         lines = out.splitlines()
-        assert (code, lines[-1]) == (0, "3 dead")
+        assert (code, lines[-1]) == (0, "3 failed")
         assert [line.split()[0] for line in lines[1:4]] == ["research.c", "research.b", "research.a"]
         assert "ValueError" in lines[1]
         assert "bad c" in lines[1]
     for words in (["dead", "kurly"], ["dead", "--kind", "scan"], ["dead", "--error", "KeyError"]):
-        assert here(*words, REDIS_URL=valkey_url)[1] == "0 dead\n"
+        assert here(*words, REDIS_URL=valkey_url)[1] == "0 failed\n"
     _, out, _ = here("dead", "--json", "--limit", "1", REDIS_URL=valkey_url)
     (job,) = json.loads(out)
     assert (job["jobId"], job["error"]) == ("research.c", {"type": "ValueError", "message": "bad c"})
-    assert here("dead", "--limit", "2", REDIS_URL=valkey_url)[1].endswith("2 dead, and perhaps more: see --limit\n")
+    assert here("dead", "--limit", "2", REDIS_URL=valkey_url)[1].endswith("2 failed, and perhaps more: see --limit\n")
 
 
 def test_a_replay_needs_a_yes_where_nobody_can_be_asked(scene: Scene[Any], here: Here, valkey_url: str) -> None:
