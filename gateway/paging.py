@@ -59,7 +59,7 @@ class Histories:
 
     async def _whole(self, keys: PlatformKeys, key: str) -> Page:
         fold, shown = Fold(keys.id(key)), []
-        async for part in self._parts(keys, key, 1):
+        async for part in self._parts(keys, key, 1, compare=False):
             shown += [raw for raw in part.events if (head := read_head(raw)) and fold.accept(head)]
         return Page(part.record, shown)
 
@@ -131,14 +131,14 @@ class Histories:
             count *= 8
 
     async def _parts(
-        self, keys: PlatformKeys, key: str, first: int, limit: int | None = None
+        self, keys: PlatformKeys, key: str, first: int, limit: int | None = None, *, compare: bool = True
     ) -> AsyncIterator[LogPart]:
         """The log from event `first` on, piece by piece, each with a turn for others before it."""
         count = min(PIECE, limit + 1) if limit else PIECE
         job = None
         while True:
             (reply,) = await read_logs(self._store, [(keys, key, first)], count)
-            part = reply.part()
+            part = reply.part(compare=compare)
             if part is None:
                 raise JobNotFound(keys.id(key))
             job = job or (part.record.accepted or part.record.entry)

@@ -92,7 +92,8 @@ async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str)
 
 async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
     leases = await read_leases(store, keys)
-    places = sorted((entry_order(lease.entry), lease.key) for lease in leases if is_entry(lease.entry))
+    places = [(entry_order(lease.entry), lease.key) async for lease in in_turns(leases) if is_entry(lease.entry)]
+    places.sort()
     if after:
         entry, _, key = after.partition(".")
         if not is_entry(entry):

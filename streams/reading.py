@@ -178,15 +178,17 @@ class LogReply(NamedTuple):
     fields: Sequence[bytes]
     kept: Sequence[bytes]
 
-    def part(self) -> LogPart | None:
-        """None when the job is not kept."""
+    def part(self, *, compare: bool = True) -> LogPart | None:
+        """None when the job is not kept. `compare`: whether the order is of interest."""
         record = to_record(self.keys, self.key, self.fields)
         if record is None:
             return None
         more = len(self.kept) == self.most
         events = history_of(record, self.kept, self.first, more=more)
         numbers = range(max(2, self.first), self.first + self.most + 2)
-        in_order = all(entry.startswith(b"%d-" % number) for number, entry in zip(numbers, self.kept, strict=False))
+        in_order = compare and all(
+            entry.startswith(b"%d-" % number) for number, entry in zip(numbers, self.kept, strict=False)
+        )
         return LogPart(record, events, in_order, more)
 
 
