@@ -12,7 +12,7 @@ from streams.errors import Cancelled, Lost
 from streams.events import event_body
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Step, encode
-from streams.policies import MAX_EVENTS
+from streams.policies import MAX_EVENTS, MAX_STEP_BYTES
 from streams.states import Status
 from streams.transitions import Operation, recall_all, report, save, word
 
@@ -48,6 +48,7 @@ class Attempt(Generic[Args]):
         "fence",
         "job",
         "max_events",
+        "max_step_bytes",
         "number",
         "refused",
         "worker",
@@ -61,6 +62,7 @@ class Attempt(Generic[Args]):
         self.args = args
         self.worker = worker
         self.max_events = MAX_EVENTS  # of the job, as the policy of its platform says
+        self.max_step_bytes = MAX_STEP_BYTES  # the same of its steps
         self.refused = 0  # writes that came after the job was taken over
         self._keys = keys
         self._ask = ask
@@ -113,8 +115,8 @@ class Attempt(Generic[Args]):
         """What `function(*args)` gives, as JSON has it: called once and saved, later attempts at the job get the same.
 
         A step that was under way when its worker died runs again: `idempotency_key(name)` is the same then. Raises as
-        `progress` does, and `ValueError` when a step of this name is under way in this attempt; what the function
-        itself raises is not saved.
+        `progress` does, and `ValueError` when a step of this name is under way in this attempt, or when the job's steps
+        have `max_step_bytes`; what the function itself raises is not saved.
         """
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_STEP:
             raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
@@ -144,7 +146,12 @@ class Attempt(Generic[Args]):
             raise unwritable(f"the result of step {name!r}", error) from error
         if len(value) > LARGEST_EVENT:
             raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
-        await self._say(save(self._keys, self.job.key, self.fence, name, value))
+        said = save(self._keys, self.job.key, self.fence, name, value, self.max_step_bytes)
+        if await self._say(said) == "full":
+            raise ValueError(
+                f"the steps of job {self.job.id} have all of the {self.max_step_bytes} bytes that max_step_bytes of "
+                f"its platform allows; step {name!r} is not saved: save less, or raise max_step_bytes"
+            )
         return value
 
     async def _recall(self) -> dict[str, bytes]:

@@ -127,7 +127,11 @@ class StandIn(Committer):
         elif operation.name == "recall":
             heard([b"", *(part for name, value in self.steps.items() for part in (name.encode(), encode(value)))])
         elif operation.name == "save":
-            _, _, name, value = operation.args
+            _, _, most, name, value = operation.args
+            before = sum(len(step.encode()) + len(encode(saved)) for step, saved in self.steps.items())
+            if not self.cancelling and before + len(name.encode()) + len(value) > int(most):
+                heard(b"full")
+                return
             self.steps.setdefault(name, msgspec.json.decode(value))
             heard(b"cancelled" if self.cancelling else b"saved")
         else:

@@ -95,6 +95,7 @@ class Record(Struct, frozen=True):
     marks: str | None = None
     dedupe: str | None = None
     cancel: str | None = None
+    step_bytes: int = 0  # of all its steps, names and values
 
     @property
     def started_ms(self) -> int | None:

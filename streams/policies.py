@@ -28,6 +28,8 @@ LEAST: Final = {
 }
 MOST: Final = 100_000
 MAX_EVENTS: Final = 10_000  # a history is for people to read
+MAX_STEP_BYTES: Final = 16 * 1024 * 1024  # a step saves what the next one needs; larger data is kept elsewhere
+STEP_BYTES: Final = (1024, 1024**3)  # what max_step_bytes may be
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +48,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     max_crashes: int = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
     max_starts: int = 100  # attempts of any kind after which the job ends failed: it would circle for ever
     max_events: int = MAX_EVENTS  # of a job; further reports are refused, its starts and its end are not
+    max_step_bytes: int = MAX_STEP_BYTES  # of all steps of a job; a step beyond is refused
     timeout_seconds: float = 0.0  # how long one attempt may take; 0: any time
     lifetime_seconds: float = 0.0  # how long a job may take from its first start, all attempts; 0: any time
     share: int = 10  # one start in so many is for a lower band, so that none starves; 0: never
@@ -64,6 +67,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
         for field, least in LEAST.items():
             if not least <= getattr(self, field) <= MOST:
                 raise WrongField(field, f"must be from {least} to {MOST}")
+        if not STEP_BYTES[0] <= self.max_step_bytes <= STEP_BYTES[1]:
+            raise WrongField("max_step_bytes", f"must be from {STEP_BYTES[0]} to {STEP_BYTES[1]}")
         if self.share == 1:
             raise WrongField("share", "must be 0, or at least 2: else every start would be for a lower band")
         check_retrying(Retrying(**{name: getattr(self, name) for name in Retrying.__struct_fields__}))

@@ -15,7 +15,7 @@ from streams.functions import Script, build
 from streams.keys import PlatformKeys
 from streams.line import Line, to_line
 from streams.messages import Claim, Errors, Job, Lease, Pulse, Sweep
-from streams.policies import MAX_EVENTS, Policy, rules_of
+from streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
 from streams.reading import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps, to_sweep
 from streams.schedules import Agenda, Move, to_agenda
 
@@ -124,7 +124,7 @@ class Transitions:
         return await self._word(SETTLING, platform, report(platform, key, nonce, number, event, max_events))
 
     async def save(self, platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> str:
-        return await self._word(SETTLING, platform, save(platform, key, nonce, name, value))
+        return await self._word(SETTLING, platform, save(platform, key, nonce, name, value, MAX_STEP_BYTES))
 
     async def recall(self, platform: PlatformKeys, key: str, nonce: str) -> dict[str, bytes] | None:
         """What the steps of a job gave, by name; None: it is not, or no longer, this attempt's job."""
@@ -318,8 +318,8 @@ def report(
     return Operation("report", (platform.log(key),), (key, nonce, number, max_events, event))
 
 
-def save(platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> Operation:
-    return Operation("save", (platform.steps(key),), (key, nonce, name, value))
+def save(platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes, most: int) -> Operation:
+    return Operation("save", (platform.record(key), platform.steps(key)), (key, nonce, most, name, value))
 
 
 def recall(platform: PlatformKeys, key: str, nonce: str, cursor: str = "0") -> Operation:

@@ -1,16 +1,27 @@
 -- save: keep the result of a step of a running attempt; the first one counts.
--- KEYS  steps   hash  what the job's steps gave
+-- KEYS  record  hash  the attempt that owns the job, and the bytes of its steps
+--       steps   hash  what the job's steps gave
 --       leases  hash  the fence
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
+--       most   bytes that the job's steps may have in all, names and values
 --       name   the step
 --       value  what it gave, JSON
--- Returns  saved | again | lost | cancelled
+-- Returns  saved | again | lost | cancelled | full
 local job = fence(key, nonce)
-if not job then
+if not job or not stands(record, nonce) then
   return 'lost'
 end
 if #job.marks > 0 and mark(job.marks, 'cancel') then
   return 'cancelled'
 end
-return call('HSETNX', steps, name, value) == 1 and 'saved' or 'again'
+if call('HEXISTS', steps, name) == 1 then
+  return 'again'
+end
+local bytes = (call('HGET', record, 'step_bytes') or 0) + #name + #value
+if bytes > tonumber(most) then
+  return 'full'
+end
+call('HSET', steps, name, value)
+call('HSET', record, 'step_bytes', format('%d', bytes))
+return 'saved'

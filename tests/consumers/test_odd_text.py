@@ -190,9 +190,9 @@ async def test_an_operation_that_cannot_be_packed_is_answered_alone(bench: Bench
     first, second = await desk.start("a"), await desk.start("b")
     async with committing(desk) as committer:
         answers = [
-            committer.ask(save(desk.keys, first.key, first.nonce, odd, b"1")),
-            committer.ask(save(desk.keys, first.key, first.nonce, "good", b"1")),
-            committer.ask(save(desk.keys, second.key, second.nonce, "good", b"1")),
+            committer.ask(save(desk.keys, first.key, first.nonce, odd, b"1", 100)),
+            committer.ask(save(desk.keys, first.key, first.nonce, "good", b"1", 100)),
+            committer.ask(save(desk.keys, second.key, second.nonce, "good", b"1", 100)),
         ]
         async with asyncio.timeout(10):
             refused, *others = await asyncio.gather(*answers)

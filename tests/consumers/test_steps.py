@@ -83,3 +83,22 @@ async def test_what_is_too_large_is_not_saved() -> None:
     outcome = await run_handler(mine, "steps")
     assert outcome.error is not None
     assert "1 MB" in outcome.error.message
+
+
+async def test_more_than_a_job_may_save_is_an_error_that_says_so(bench: Bench) -> None:
+    mine = Handlers()
+
+    @mine("steps")
+    async def steps(attempt: Attempt[Any]) -> Any:
+        for number in range(20):
+            await attempt.step(f"step {number}", lambda: "x" * 1_000_000)
+
+    async with serving(bench.store, mine):
+        events = await bench.end_of(await bench.submit("steps", attempts=1))
+    assert events[-1].error
+    assert "all of the 16777216 bytes that max_step_bytes of its platform allows" in events[-1].error.message
+    assert "step 'step 16' is not saved" in events[-1].error.message
+    outcome = await run_handler(mine, "steps")
+    assert outcome.error
+    assert "max_step_bytes" in outcome.error.message
+    assert len(outcome.steps) == 16

@@ -1,5 +1,8 @@
 """save: what a step gave is kept once, and only for the attempt that owns the job."""
 
+from streams.messages import Claim
+from streams.transitions import save as saving_of
+from streams.transitions import word
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 
@@ -14,6 +17,32 @@ async def test_the_first_one_counts(desk: Desk) -> None:
     await desk.transitions.save(desk.keys, "a", held.nonce, "fetch", b"1")
     async with untouched(desk.store):
         assert await desk.transitions.save(desk.keys, "a", held.nonce, "fetch", b"2") == "again"
+
+
+async def test_the_bytes_of_all_steps_of_a_job_are_bounded(desk: Desk) -> None:
+    async def save(held: Claim, name: str, value: bytes) -> str:
+        saving = saving_of(desk.keys, "a", held.nonce, name, value, 100)
+        return word((await desk.transitions.commit(desk.keys, [saving]))[0])
+
+    held = await desk.start()
+    assert await save(held, "first", b"x" * 50) == "saved"
+    async with untouched(desk.store):
+        assert await save(held, "large", b"x" * 50) == "full"
+        assert await save(held, "first", b"x" * 50) == "again", "a call that is repeated is answered as before"
+    assert await save(held, "small", b"x" * 40) == "saved"
+    assert (await desk.record("a")).step_bytes == 100
+    await desk.reclaim(held)
+    (held,) = await desk.claim("bob")
+    async with untouched(desk.store):
+        assert await save(held, "more", b"") == "full", "a later attempt begins with what is there"
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {"first": b"x" * 50, "small": b"x" * 40}
+
+
+async def test_nothing_is_kept_for_a_job_whose_record_is_gone(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.store.command("DEL", desk.keys.record("a"))
+    assert await desk.transitions.save(desk.keys, "a", held.nonce, "fetch", b"1") == "lost"
+    assert not await desk.store.command("EXISTS", desk.keys.record("a"), desk.keys.steps("a"))
 
 
 async def test_only_the_current_attempt_saves(desk: Desk) -> None:
