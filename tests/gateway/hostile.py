@@ -8,7 +8,8 @@ TOKENS = [
     '"\ufeff"', '"' + "a" * 5000 + '"', '"' + "é" * 70_000 + '"', "[" * 63 + "]" * 63, "[" * 70 + "]" * 70,
     "[" * 20_000, '{"a":' * 40 + "1" + "}" * 40, '{"a":' * 3000 + "1" + "}" * 3000, '{"a":1,"a":2}', '{"":null}',
     '{"\\u0000":1}', '{"\\ud800":1}', '{"__proto__":{"a":1}}', "[]", "{}", "null", "true", "1", '"1"', "[null]",
-    '"2027-01-31T09:00:00Z"', '"0001-01-01T00:00:00+23:59"', '"9999-12-31T23:59:59-23:59"', '"2027-13-45T99:99:99Z"',
+    '"2027-01-31T09:00:00Z"', '"0001-01-01T00:00:00+23:59"', '"9999-12-31T23:59:59-23:59"',
+    '"9999-12-31T23:59:59.999999Z"', '"2027-13-45T99:99:99Z"',
     '"* * * * *"', '"@daily"', '"0 0 30 2 *"', '"../../etc/passwd"', '"a\\nb"', '"\\r\\nX: y"', '"a b"',
     '"${jndi:x}"', '"\\u202e"',
 ]  # fmt: skip
@@ -34,7 +35,8 @@ PARTS = [
 # Values in a query.
 TEXTS = [
     "", "0", "-1", "1", "999", "1000", "1001", "1000000", "1e3", "1.0", "+1", " 1", "\u0661", "NaN", "9" * 30, "null",
-    "current", "waiting", "WAITING", "running", "active", "urgent.0-0", "urgent.", "urgent", ".", "1.a", "nan.a",
+    "current", "waiting", "WAITING", "running", "active", "urgent.0-0", "urgent.",
+    "normal." + "9" * 23 + "-1", "low.18446744073709551615-18446744073709551615", "urgent", ".", "1.a", "nan.a",
     "inf.a", "1e400.a", "0-0.a", "1-1", "9" * 25 + "-1", "1-" + "9" * 25, "1-1.a", "-", "(1-1", "+", "a" * 201,
     "a" * 3000, "\x00", "a\x00b", "\ud800", "\U0001f30a", "%", "%zz", "a,b,,c", ",", "research,research",
     "research.a", "nowhere.a", "\r\n", "1-1700000000000000", "0", "*", "[a]", "'", '"', "\\", "a;b", "$(id)",
@@ -60,11 +62,12 @@ METHODS = [
 NAMES = [
     "Last-Event-ID", "Idempotency-Key", "If-None-Match", "Accept", "Accept-Encoding", "Origin", "Sec-Fetch-Site",
     "Cookie", "Authorization", "Range", "X-Forwarded-For", "Upgrade", "Expect", "TE", "X", "Content-Encoding",
-    "Host ",
+    "Host ", "Connection",
 ]  # fmt: skip
 VALUES = [
     "", "a", "0", "null", "text/html", "*/*", "gzip;q=0", '"', '"a", W/"b"', "bytes=0-1", "a" * 3000, "\xff\xfe",
     "a\tb", "tailrace_session=x", "tailrace_session", 'tailrace_session="\\', "a=b; c", "Bearer ", "Bearer x",
     "Basic eDp5", "x", "same-origin", "cross-site", "https://evil.example", "null", "1-1700000000000000", "99999-1",
-    "100-continue", "{}", "websocket", "h2c", "\x00", "a\x00b", "\x01", "\x7f", "a" * 255, "a" * 256, "é",
+    "100-continue", "{}", "websocket", "h2c",
+    "Upgrade", "Upgrade, HTTP2-Settings", "\x00", "a\x00b", "\x01", "\x7f", "a" * 255, "a" * 256, "é",
 ]  # fmt: skip
