@@ -102,6 +102,9 @@ class Nowhere(Places):
     def hold(self, nonce: str, deadline: float) -> int:
         return 0
 
+    def tell(self, slot: int) -> None:
+        pass
+
     def settle(self, slot: int) -> None:
         pass
 

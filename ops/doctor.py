@@ -15,6 +15,7 @@ from ops.calls import look_at_calls
 from ops.finding import Finding, advice, wrong
 from ops.hints import command
 from ops.reach import reach
+from ops.store import find_running
 from ops.storechecks import check_store
 from ops.terminal import console, plain, say
 from ops.ways import check_flow, check_jobs, check_places, confirm, find_records, read_lease
@@ -44,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
 async def examine(options: argparse.Namespace) -> list[Finding]:
     async with reach(options.data) as store:
         platforms = StreamsSettings.read().platforms
-        findings = [finding async for finding in check_store(store)]
+        folder = options.data if store.url == find_running(options.data) else None
+        findings = [finding async for finding in check_store(store, folder)]
         counts, suspicions = await look_at_jobs(store, platforms)
         troubles = await confirm(store, suspicions)
         if options.repair:

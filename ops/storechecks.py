@@ -1,8 +1,10 @@
 """Is this store fit? What the doctor looks at in the server itself."""
 
+import shutil
 import statistics
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from ops.finding import Finding, advice, wrong
 from streams.connection import Store
@@ -14,11 +16,15 @@ from streams.transitions import Transitions
 PINGS = 20
 SLOW_MS = 20.0  # for a ping; a job takes a handful of trips
 SKEW_SECONDS = 1.0
-FULL_SHARE = 0.9
+FULL_SHARE, FILLING_SHARE = 0.9, 0.8  # of maxmemory
+FULL_DISK, FILLING_DISK = 100_000_000, 1_000_000_000  # bytes that are free
 
 
-async def check_store(store: Store) -> AsyncIterator[Finding]:
-    """One finding for each look; the first fails with `NoStore` when nothing answers."""
+async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator[Finding]:
+    """One finding for each look; the first fails with `NoStore` when nothing answers.
+
+    `folder`: where `up` keeps this store, if it does.
+    """
     facts = await read_info(store)
     kind = "valkey" if "valkey_version" in facts else "redis"
     version = facts.get(f"{kind}_version", "?")
@@ -34,6 +40,8 @@ async def check_store(store: Store) -> AsyncIterator[Finding]:
             yield advice("fitness", note)
     yield check_memory(facts)
     yield check_persistence(facts)
+    if folder:
+        yield check_disk(folder, facts)
     await Transitions(store).tally([PlatformKeys("default")])
     yield Finding("scripts", "they run")
     yield await check_clock(store)
@@ -63,7 +71,20 @@ def check_memory(facts: dict[str, str]) -> Finding:
     says = f"{used / 1e6:,.1f} MB in use, " + (f"{most / 1e6:,.1f} MB allowed" if most else "no limit set")
     if most and used > FULL_SHARE * most:
         return wrong("memory", f"{says}: when it is full, new jobs are refused", "raise maxmemory")
+    if most and used > FILLING_SHARE * most:
+        return advice("memory", f"{says}: from {FULL_SHARE:.0%} on it is nearly full", "raise maxmemory")
     return Finding("memory", says)
+
+
+def check_disk(folder: Path, facts: dict[str, str]) -> Finding:
+    """Whether the data folder of an own store has room: without it every write is refused until there is some."""
+    free, file = shutil.disk_usage(folder).free, int(facts.get("aof_current_size", 0))
+    says = f"{free / 1e6:,.0f} MB are free for {folder}"
+    if free < FULL_DISK:
+        return wrong("disk", f"{says}: when it is full, the store refuses every write", "make room on that disk")
+    if free < max(FILLING_DISK, 2 * file):  # a rewrite of the append-only file needs as much again
+        return advice("disk", says, "make room on that disk")
+    return Finding("disk", says)
 
 
 def check_persistence(facts: dict[str, str]) -> Finding:

@@ -3,11 +3,13 @@
 import argparse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ops.doctor import examine
 from ops.finding import Finding
+from ops.storechecks import check_disk, check_memory, check_persistence
 from streams.connection import Store
 from streams.keys import GROUP
 from streams.states import State
@@ -80,6 +82,34 @@ async def test_an_evicting_store_is_refused(desk: Desk, here: Here, valkey_url: 
         await desk.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert code == 1
     assert "✗ fitness      the store evicts keys (allkeys-lru)" in said
+
+
+@pytest.mark.parametrize(("used", "level"), [(50, "fine"), (79, "fine"), (81, "advice"), (91, "wrong")])
+def test_memory_that_fills_is_told_before_it_is_full(used: int, level: str) -> None:
+    assert check_memory({"used_memory": str(used), "maxmemory": "100"}).level == level
+    assert check_memory({"used_memory": str(used), "maxmemory": "0"}).level == "fine"
+
+
+@pytest.mark.parametrize(
+    ("free", "file", "level"),
+    [
+        (10**12, 0, "fine"),
+        (10**9 + 1, 0, "fine"),
+        (10**9 - 1, 0, "advice"),
+        (10**10, 6 * 10**9, "advice"),
+        (1, 0, "wrong"),
+    ],
+)
+def test_a_disk_that_fills_is_told_before_it_is_full(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, file: int, level: str
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    assert check_disk(tmp_path, {"aof_current_size": str(file)}).level == level
+
+
+@pytest.mark.parametrize("name", ["aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status"])
+def test_writes_that_fail_are_told(name: str) -> None:
+    assert check_persistence({name: "err", "aof_enabled": "1"}).level == "wrong"
 
 
 async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: Examine) -> None:
