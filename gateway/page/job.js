@@ -98,7 +98,7 @@ export async function show(main, id) {
     const curious = story.crashes > 0 && (!story.ended || Date.now() - last < 60_000 || !refused);
     if (!worried && !curious && !waits) return;
     line ??= await import("/page/line.js").catch(() => null);
-    if (line && !waits) ({ refused, silent } = await line.askWorkers(id, story.running?.worker));
+    if (line) ({ refused, silent } = (await line.askWorkers(id, story.running?.worker, story.ended ? 0 : last + skew)) ?? { refused, silent: null });
     showHead();
     showLanes();
   }

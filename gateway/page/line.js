@@ -1,7 +1,7 @@
 // What no event tells of a job: why it waits, whether its worker still beats, and which late writes were refused.
 // It comes when there is something of that to tell.
 
-import { ask } from "/page/api.js";
+import { ask, link } from "/page/api.js";
 import { h } from "/page/dom.js";
 import { clock, count, duration, jobPath } from "/page/words.js";
 
@@ -38,9 +38,21 @@ export function fencedLine(lanes, refused) {
     : `fenced: whatever ${[...new Set(lost.map((lane) => lane.worker))].join(", ")} may still write is refused`);
 }
 
-// Of the job's worker: for how long it has not beaten, if that is long, and the late writes that workers count.
-export async function askWorkers(id, worker) {
-  const { data } = await ask("/api/v2/workers/status").catch(() => ({ data: { workers: [] } }));
+let hung = false; // a stream may stay open and silent while nothing answers
+let heard = 0;
+
+// Of the job's worker: for how long it has not beaten, if that is long, and the late writes that workers count. Null:
+// nothing answers, and the page shows what it was at `last`, the time of the last event (0: the job has ended), or later.
+export async function askWorkers(id, worker, last) {
+  const data = await ask("/api/v2/workers/status").then((answer) => answer.data, () => null);
+  if (!data && last && link.state !== "signed out") {
+    hung = true;
+    link.down(2000, Math.max(heard, last));
+  }
+  if (!data) return null;
+  heard = Date.now();
+  if (hung) link.up();
+  hung = false;
   const refused = data.workers.flatMap((each) => each.refused.filter((one) => one.job_id === id).map((one) => ({ ...one, worker: each.worker_id })));
   const its = data.workers.find((each) => each.worker_id === worker);
   const age = its && (its.last_change_seconds ?? its.watched_seconds);

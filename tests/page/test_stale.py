@@ -1,7 +1,9 @@
 """What the page shows while the store or the gateway is away: one moment, that it is old, and why."""
 
 import asyncio
+import os
 import re
+import signal
 
 from playwright.async_api import Route, expect
 
@@ -62,6 +64,26 @@ async def test_the_lanes_of_a_job_stand_still_while_nobody_answers(
     gateway.kill_group()
     await visitor.sees("#stale", re.compile("^showing .*; the gateway does not answer$"))
     await stands_still(visitor)
+
+
+async def test_a_store_that_hangs_is_noticed_though_the_stream_stays_open(
+    frail: tuple[OwnStore, Deployment], visitor: Visitor
+) -> None:
+    store, deployment = frail
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
+    job = await deployment.submit("research", steps=500, seconds=0.2)
+    await deployment.started(job)
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.state("running")
+    visitor.outage = True
+    os.kill(store.pid, signal.SIGSTOP)
+    try:
+        await visitor.sees("#stale", STALE, patience_ms=40_000)
+        await stands_still(visitor)
+    finally:
+        os.kill(store.pid, signal.SIGCONT)
+    await expect(visitor.page.locator("#stale")).to_be_hidden(timeout=PATIENCE_MS)
+    await visitor.sees("#link-text", "live")
 
 
 async def test_a_first_visit_says_what_is_wrong(frail: tuple[OwnStore, Deployment], visitor: Visitor) -> None:
