@@ -64,7 +64,7 @@ class ConsumerSettings(Struct, frozen=True):
         served = _served(platforms, tuple(serve) or env.words("WORKER_PLATFORMS"), source)
         return cls(
             platforms=served,
-            owner=_owner(env.text("SERVICE_NAME") or served[0]),
+            owner=_owner(env.text("SERVICE_NAME") or (served[0] if len(served) == 1 else "consumer")),
             beat_seconds=beat,
             deadline_seconds=deadline,
             reap_seconds=reap,

@@ -44,6 +44,14 @@ def test_every_process_has_a_name_of_its_own() -> None:
     assert all(len(name) <= 64 and name.isascii() and " " not in name for name in names)
 
 
+def test_a_consumer_of_several_platforms_is_named_after_none_of_them() -> None:
+    assert read(WORKER_PLATFORMS="ably").owner.startswith("ably.")
+    for several in ("ably,kurly", "extract", ""):
+        settings = read(WORKER_PLATFORMS=several)
+        assert not any(platform in settings.owner.split(".") for platform in settings.platforms)
+    assert read(WORKER_PLATFORMS="ably,kurly", SERVICE_NAME="shops").owner.startswith("shops.")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
