@@ -13,8 +13,9 @@ from streams.events import event_body
 from streams.keys import PlatformKeys
 from streams.messages import Claim, Job, Step, encode
 from streams.policies import MAX_EVENTS, MAX_STEP_BYTES
+from streams.reading import to_steps
 from streams.states import Status
-from streams.transitions import Operation, recall_all, report, save, word
+from streams.transitions import Operation, checked, recall, report, save, word
 
 Args = TypeVar("Args")
 
@@ -158,14 +159,15 @@ class Attempt(Generic[Args]):
         if self.number == 1:
             return {}
         await self.quiet()
-
-        async def ask(operation: Operation) -> Any:
-            self._under_way = self._ask(operation)
-            return await asyncio.shield(self._under_way)
-
-        saved = await recall_all(self._keys, self.job.key, self.fence, ask)
-        if saved is None:
-            raise Lost(self.job.id, self.number)
+        saved: dict[str, bytes] = {}
+        cursor = "0"
+        while cursor:
+            self._under_way = self._ask(recall(self._keys, self.job.key, self.fence, cursor))
+            part = to_steps(checked(await asyncio.shield(self._under_way)))
+            if part is None:
+                raise Lost(self.job.id, self.number)
+            cursor, steps = part
+            saved |= steps
         return saved
 
     async def _say(self, operation: Operation) -> str:

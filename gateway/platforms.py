@@ -19,9 +19,10 @@ from streams.events import iso
 from streams.keys import PlatformKeys
 from streams.listing import LIMIT, MOST, Listed, Page, list_jobs
 from streams.options import at_ms
-from streams.overview import Overview, pause_note, read_pause, take_overviews, to_ms
+from streams.overview import Overview, pause_note, read_pause, take_overviews
 from streams.policies import Platforms
 from streams.presence import Consumer, Presence
+from streams.reading import to_ms
 from streams.states import State
 from streams.transitions import Transitions
 
@@ -55,14 +56,16 @@ class PlatformRoutes:
     async def list(self, request: Request) -> Response:
         consumers = await seen(self._presence, request)
         overviews = await take_overviews(self._store, self._platforms)
-        return reply({"data": [described(overview, consumers) for overview in overviews]})
+        served = alive_on(consumers)
+        return reply({"data": [described(each, served.get(each.platform, [])) for each in overviews]})
 
     async def show(self, request: Request) -> Response:
         keys = self.locate(request)
         consumers = await seen(self._presence, request)
         (overview,) = await take_overviews(self._store, [keys.platform])
         policy = msgspec.to_builtins(self._platforms[keys.platform])
-        return reply({"data": {**described(overview, consumers), "policy": policy}})
+        alive = alive_on(consumers).get(keys.platform, [])
+        return reply({"data": {**described(overview, alive), "policy": policy}})
 
     async def jobs(self, request: Request) -> Response:
         keys = self.locate(request)
@@ -183,8 +186,16 @@ def grouped(group: Group) -> dict[str, Any]:
     return {"platform": group.platform, "error": group.error, "count": group.count, "newest": newest}
 
 
-def described(overview: Overview, consumers: list[Consumer]) -> dict[str, Any]:
-    alive = [each.owner for each in consumers if each.alive and overview.platform in each.platforms]
+def alive_on(consumers: list[Consumer]) -> dict[str, list[str]]:
+    """The consumers that live, by platform."""
+    served: dict[str, list[str]] = {}
+    for each in consumers:
+        for platform in each.platforms if each.alive else ():
+            served.setdefault(platform, []).append(each.owner)
+    return served
+
+
+def described(overview: Overview, alive: list[str]) -> dict[str, Any]:
     return {
         "platform": overview.platform,
         "waiting": overview.waiting,

@@ -17,7 +17,8 @@ from streams.errors import JobNotFound, TailraceError, WrongField
 from streams.events import iso
 from streams.keys import PlatformKeys, split_id
 from streams.messages import encode
-from streams.overview import pause_note, read_pause, to_ms
+from streams.overview import pause_note, read_pause
+from streams.reading import to_ms
 from streams.settings import StreamsSettings
 from streams.states import State
 from streams.transitions import Transitions

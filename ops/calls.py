@@ -14,9 +14,9 @@ from ops.ways import last_delivered
 from streams.connection import Store
 from streams.errors import JobNotFound
 from streams.keys import BANDS, PlatformKeys
-from streams.overview import take_overviews, to_ms
+from streams.overview import take_overviews
 from streams.policies import Platforms, Policy
-from streams.reading import read_record
+from streams.reading import read_record, to_ms
 from streams.states import State
 
 PATIENCE_SECONDS = 2.5  # hearts look once a second

@@ -11,7 +11,7 @@ from streams.events import expand
 from streams.keys import BANDS, GROUP, PlatformKeys
 from streams.messages import Record, decode_event
 from streams.options import at_ms
-from streams.reading import to_record
+from streams.reading import to_ms, to_record
 from streams.states import State
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
@@ -19,53 +19,68 @@ NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at th
 KEPT_APART = 10_000  # ended jobs with a time of their own are told apart by their state up to this many
 
 
+SEEN = (
+    *(f"jobs_{band}" for band in BANDS),
+    *("leases", "due", "ended_completed", "ended_kept", "ended_failed", "ended_cancelled", "control"),
+)
+"""What an overview is made of, in the order it is read."""
+KEPT = SEEN.index("ended_kept")
+
+
 class Overview(Struct, frozen=True):
     """Counts of one platform at one moment; of ended jobs, those that are still kept."""
 
     platform: str
-    waiting: int
-    running: int
-    delayed: int
-    completed: int
-    failed: int
-    cancelled: int
-    oldest_waiting_seconds: float | None
-    paused: bool
-    paused_by: str | None
-    paused_since: str | None
-    held_seconds: float | None  # a handler found a rate exceeded: nothing starts before that
+    waiting: int = 0
+    running: int = 0
+    delayed: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    oldest_waiting_seconds: float | None = None
+    paused: bool = False
+    paused_by: str | None = None
+    paused_since: str | None = None
+    held_seconds: float | None = None  # a handler found a rate exceeded: nothing starts before that
 
 
 async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
-    """Every platform in a few trips, however many there are."""
-    all_keys = [PlatformKeys(platform) for platform in platforms]
-    commands: list[Command] = [("TIME",)]
-    for keys in all_keys:
+    """Every platform in a few trips, however many there are; one without any job costs one look."""
+    names = list(platforms)
+    all_keys = [PlatformKeys(platform) for platform in names]
+    clock, *found = await store.commands(
+        [("TIME",), *(("EXISTS", *(keys[name] for name in SEEN)) for keys in all_keys)]
+    )
+    used = [keys for keys, count in zip(all_keys, found, strict=True) if count]
+    overviews = {each.platform: each for each in await look_at(store, used, to_ms(clock))}
+    return [overviews.get(platform) or Overview(platform) for platform in names]
+
+
+async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:
+    commands: list[Command] = []
+    for keys in used:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]
-        kept, failed, cancelled = keys["ended_kept"], keys["ended_failed"], keys["ended_cancelled"]
         commands += [
             ("HLEN", keys["leases"]),
             ("ZCARD", keys["due"]),
             ("LLEN", keys["ended_completed"]),
-            ("ZCARD", kept),
-            ("ZINTERCARD", 2, kept, failed, "LIMIT", KEPT_APART),
-            ("ZINTERCARD", 2, kept, cancelled, "LIMIT", KEPT_APART),
-            ("ZCARD", failed),
-            ("ZCARD", cancelled),
+            ("ZCARD", keys["ended_kept"]),
+            ("ZCARD", keys["ended_failed"]),
+            ("ZCARD", keys["ended_cancelled"]),
             ("HMGET", keys["control"], "paused", "held_until_ms"),
         ]
-    clock, *replies = await store.commands(commands)
-    now_ms = to_ms(clock)
-    width = (len(commands) - 1) // len(all_keys) if all_keys else 1
-    overviews = []
+    replies = await store.commands(commands)
+    width = len(SEEN)
     rows = [replies[start : start + width] for start in range(0, len(replies), width)]
     lines = [
         (keys, [band for band, length in zip(BANDS, row, strict=False) if length])
-        for keys, row in zip(all_keys, rows, strict=True)
+        for keys, row in zip(used, rows, strict=True)
     ]
     oldest = await find_oldest(store, lines)
-    for keys, row in zip(all_keys, rows, strict=True):
-        *lengths, running, delayed, completed, kept, kept_failed, kept_cancelled, failed, cancelled, control = row
+    apart = await count_apart(store, [keys for keys, row in zip(used, rows, strict=True) if row[KEPT]])
+    overviews = []
+    for keys, row in zip(used, rows, strict=True):
+        *lengths, running, delayed, completed, kept, failed, cancelled, control = row
         waiting = max(0, sum(lengths) - running - delayed)
         since = oldest.get(keys.platform) if waiting else None
         by, paused_since = read_pause(control[0])
@@ -76,7 +91,7 @@ async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overvie
                 waiting=waiting,
                 running=running,
                 delayed=delayed,
-                completed=completed + kept - kept_failed - kept_cancelled,
+                completed=completed + kept - apart.get(keys.platform, 0),
                 failed=failed,
                 cancelled=cancelled,
                 oldest_waiting_seconds=None if since is None else round(max(0, now_ms - since) / 1000, 3),
@@ -89,9 +104,15 @@ async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overvie
     return overviews
 
 
-def to_ms(clock: Sequence[bytes]) -> int:
-    """What TIME answers, in milliseconds."""
-    return int(clock[0]) * 1000 + int(clock[1]) // 1000
+async def count_apart(store: Store, platforms: Sequence[PlatformKeys]) -> dict[str, int]:
+    """How many of those that are kept for a time of their own have not completed."""
+    counts = await store.commands(
+        ("ZINTERCARD", 2, keys["ended_kept"], keys[ended], "LIMIT", KEPT_APART)
+        for keys in platforms
+        for ended in ("ended_failed", "ended_cancelled")
+    )
+    pairs = zip(platforms, counts[::2], counts[1::2], strict=True)
+    return {keys.platform: failed + cancelled for keys, failed, cancelled in pairs}
 
 
 def pause_note(by: str | None, since: str) -> str:

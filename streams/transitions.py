@@ -5,7 +5,7 @@ it carries what makes it idempotent: the job's key, a nonce, a running number. `
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,9 +16,10 @@ from streams.keys import PlatformKeys
 from streams.line import Line, to_line
 from streams.messages import Claim, Errors, Job, Lease, Pulse, Sweep
 from streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
-from streams.reading import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps, to_sweep
+from streams.reading import pairs, to_claims, to_errors, to_leases, to_ms, to_pulse, to_steps, to_sweep, which
 from streams.schedules import Agenda, Move, to_agenda
 
+MOST_PLATFORMS = 50  # in one call: a millisecond or two of the server's time
 RECLAIM_BATCH = 100  # jobs taken from one owner in one call: a few milliseconds of the server's time
 ENLIST_BATCH = 250  # leases in one look
 MEND_BATCH = 1000  # entries that one look for jobs without a place reads: a few milliseconds as well
@@ -29,12 +30,16 @@ ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that it
 
 SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
 TENDING = (
-    *("beat", "holdings", "enlist", "reclaim", "bury"),
+    *("holdings", "enlist", "reclaim", "bury"),
     *("tally", "errors", "line", "wake", "mend", "forget", "release", "fail"),
 )
+BEATING = ("beat",)  # a script of its own: it is called for every platform all the time, and needs few keys
 ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
 TICKING = ("tick", "agenda")
 BRINGING = (("submit",), ("schedule",), TICKING)  # what brings new work: refused when memory is full
+
+
+KEPT = ("ended_completed", "ended_failed", "ended_cancelled", "ended_kept", "events")  # what `forget` removes from
 
 
 class Operation(NamedTuple):
@@ -85,14 +90,19 @@ class Transitions:
         *,
         whole: bool = False,
     ) -> list[Any]:
-        """Run operations, platform by platform, in one call; one answer each, in order.
+        """Run operations, platform by platform, in one call for each fifty platforms; one answer each, in order.
 
         `whole`: this call must not overtake others that are under way, whatever the server knows of our scripts.
         """
+        if len(sheets) > MOST_PLATFORMS:
+            calls = [sheets[first : first + MOST_PLATFORMS] for first in range(0, len(sheets), MOST_PLATFORMS)]
+            parts = await asyncio.gather(*(self.run(names, part, whole=whole) for part in calls))
+            return [answer for part in parts for answer in part]
         keys: list[str] = []
         args: list[Any] = []
+        own = script(*names).keys
         for platform, operations in sheets:
-            keys += platform.own
+            keys += platform.own if len(own) == len(platform.own) else [platform[name] for name in own]
             args.append(len(operations))
             for operation in operations:
                 keys += operation.keys
@@ -126,13 +136,11 @@ class Transitions:
     async def save(self, platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> str:
         return await self._word(SETTLING, platform, save(platform, key, nonce, name, value, MAX_STEP_BYTES))
 
-    async def recall(self, platform: PlatformKeys, key: str, nonce: str) -> dict[str, bytes] | None:
-        """What the steps of a job gave, by name; None: it is not, or no longer, this attempt's job."""
-
-        async def ask(operation: Operation) -> Any:
-            return (await self.commit(platform, [operation]))[0]
-
-        return await recall_all(platform, key, nonce, ask)
+    async def recall(
+        self, platform: PlatformKeys, key: str, nonce: str, cursor: str = "0"
+    ) -> tuple[str, dict[str, bytes]] | None:
+        """Where the next part begins, if there is one, and steps by name; None: it is not this attempt's job."""
+        return to_steps(checked((await self.commit(platform, [recall(platform, key, nonce, cursor)]))[0]))
 
     async def complete(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
         return await self._word(SETTLING, platform, complete(platform, key, nonce, event))
@@ -188,13 +196,22 @@ class Transitions:
         return await self._word(ACTING, platform, Operation("unschedule", (), (name, before, definition)))
 
     async def agenda(self, platforms: Sequence[tuple[PlatformKeys, int]]) -> list[Agenda | BrokenOperation]:
-        """See which schedules are due on platforms, in one call, passing over the first so many of each.
+        """See which schedules are due on platforms, passing over the first so many of each.
 
         A platform with corrupt keys hides no other.
         """
-        looks = [(keys, [Operation("agenda", (), (passed, TICKS, DEFINITION_BYTES))]) for keys, passed in platforms]
-        answers = await self.run(TICKING, looks)
-        return [error if (error := broken(answer)) else to_agenda(answer) for answer in answers]
+        clock, ticking = await asyncio.gather(
+            self.store.command("TIME"), which(self.store, [keys for keys, _ in platforms], ("ticks",))
+        )
+        nothing = Agenda(to_ms(clock), None, [])
+        asked = [(keys, passed) for keys, passed in platforms if keys.platform in ticking]
+        looks = [(keys, [Operation("agenda", (), (passed, TICKS, DEFINITION_BYTES))]) for keys, passed in asked]
+        answers = iter(await self.run(TICKING, looks) if looks else ())
+        agendas: list[Agenda | BrokenOperation] = []
+        for keys, _ in platforms:
+            answer = next(answers) if keys.platform in ticking else None
+            agendas.append(nothing if answer is None else broken(answer) or to_agenda(answer))
+        return agendas
 
     async def tick(self, platform: PlatformKeys, moves: Sequence[Operation]) -> list[list[str] | BrokenOperation]:
         """Move schedules of one platform to their next ticks, each by an operation that `tick` makes."""
@@ -206,7 +223,7 @@ class Transitions:
     ) -> list[Pulse]:
         """Beat on platforms, in one call. `about` is what the owner has to tell of itself, if that is new."""
         sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces), about))]) for keys, nonces in held]
-        return [to_pulse(checked(answer)) for answer in await self.run(TENDING, sheets)]
+        return [to_pulse(checked(answer)) for answer in await self.run(BEATING, sheets)]
 
     async def wake(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> int:
         """Bring what is due in line, on platforms, in one call; how many there were."""
@@ -218,9 +235,11 @@ class Transitions:
         return (await self.forget_all([(platform, policy)], most))[0]
 
     async def forget_all(self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH) -> list[int]:
-        """The same on platforms, in one call."""
-        answers = await self.run(TENDING, [(keys, [forget(policy, most)]) for keys, policy in platforms])
-        return [int(checked(answer)) for answer in answers]
+        """The same on platforms; those that keep nothing are not asked."""
+        kept = await which(self.store, [keys for keys, _ in platforms], KEPT)
+        sheets = [(keys, [forget(policy, most)]) for keys, policy in platforms if keys.platform in kept]
+        answers = iter(await self.run(TENDING, sheets) if sheets else ())
+        return [int(checked(next(answers))) if keys.platform in kept else 0 for keys, _ in platforms]
 
     async def mend(
         self, platforms: Sequence[tuple[PlatformKeys, str]], most: int = MEND_BATCH, jobs: Sequence[str] = ()
@@ -264,10 +283,11 @@ class Transitions:
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
-        """`observe` and `wake` on platforms, in one trip."""
-        waking = self.run(TENDING, [(keys, [wake(policy)]) for keys, policy in platforms])
-        beats: list[dict[str, str]]
-        beats, _ = await asyncio.gather(self.observe([keys for keys, _ in platforms]), waking)
+        """`observe` on platforms, and `wake` where something may have come; a look is cheaper than a script."""
+        asked = [keys for keys, _ in platforms]
+        beats, stirs = await asyncio.gather(self.observe(asked), which(self.store, asked, ("due", "alarms", "called")))
+        if sheets := [(keys, [wake(policy)]) for keys, policy in platforms if keys.platform in stirs]:
+            await self.run(TENDING, sheets)
         return beats
 
     async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> str:
@@ -324,21 +344,6 @@ def save(platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes, 
 
 def recall(platform: PlatformKeys, key: str, nonce: str, cursor: str = "0") -> Operation:
     return Operation("recall", (platform.steps(key),), (key, nonce, cursor))
-
-
-async def recall_all(
-    platform: PlatformKeys, key: str, nonce: str, ask: Callable[[Operation], Awaitable[Any]]
-) -> dict[str, bytes] | None:
-    """What the steps of a job gave, in as many calls as it takes."""
-    saved: dict[str, bytes] = {}
-    cursor = "0"
-    while cursor:
-        part = to_steps(checked(await ask(recall(platform, key, nonce, cursor))))
-        if part is None:
-            return None
-        cursor, steps = part
-        saved |= steps
-    return saved
 
 
 def complete(platform: PlatformKeys, key: str, nonce: str, event: bytes) -> Operation:

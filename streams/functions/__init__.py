@@ -3,7 +3,7 @@
 Each `<name>.lua` is one transition; its header is its signature. A script is the prelude, some of the functions, and a
 dispatcher over (name, keys, args), so a single call and a batch of hundreds are the same thing:
 
-    KEYS   for each platform: all its own keys, in the order of `keys.PLATFORM_KEYS`, then each operation's job keys
+    KEYS   for each platform: its own keys, in the order of `keys.PLATFORM_KEYS`, then each operation's job keys
     ARGV   for each platform: how many operations, then for each its name and its arguments
     reply  one answer per operation; an operation that broke answers {"error", why} and disturbs no other
 """
@@ -40,6 +40,7 @@ class Script(Struct, frozen=True):
     text: str
     sha: str
     functions: dict[str, Function]
+    keys: tuple[str, ...] = ()  # of each platform, by name and in the order of `keys.PLATFORM_KEYS`
 
 
 SHARED = ("prelude.lua", "entries.lua", "events.lua", "waking.lua", "calls.lua", "accept.lua")
@@ -86,32 +87,34 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     tells = any("events" in function.keys for function in chosen.values()) or "now_ms" in bodies
     calls = (tells and re.search(rf"\b{name}[.(,]", bodies) for name in ("wake_due", "calls", "accept"))
     needed = (True, tells, tells, *calls)
+    # What tells of events may touch any key. The others get what their headers name: each key costs the server time.
+    keys = tuple(key for key in PLATFORM_KEYS if tells or any(key in function.keys for function in chosen.values()))
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
         f"local {', '.join(PLATFORM_KEYS)}",
         *(_shared(name) for name in compress(SHARED, needed)),
-        _binding(),
+        _binding(keys),
         *(f"local function make_{f.name}()\n{_maker(f)}\nend" for f in chosen.values() if _is_long(f)),
         "local function operation_of(name)",
         *(_branch(function) for function in chosen.values()),
         "end",
-        _DISPATCHER,
+        _DISPATCHER.replace("OWN_KEYS", str(len(keys))),
     ]
     text = "\n".join(parts)
-    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen)
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen, keys)
 
 
 def _shared(name: str) -> str:
     return (files(__name__) / name).read_text(encoding="utf-8")
 
 
-def _binding() -> str:
-    keys = ", ".join(f"KEYS[k + {i}]" for i in range(1, len(PLATFORM_KEYS) + 1))
+def _binding(own: tuple[str, ...]) -> str:
+    keys = ", ".join(f"KEYS[k + {i}]" for i in range(1, len(own) + 1))
     jobs, fronts = (", ".join(f"{band} = {name}_{band}" for band in BANDS) for name in ("jobs", "front"))
     return f"""
 local function bind(k)
-  {", ".join(PLATFORM_KEYS)} = {keys}
+  {", ".join(own)} = {keys}
   prefix = match(KEYS[k + 1], '^.*}}:')
   platform = match(prefix, '{{(.*)}}')
   jobs, fronts = {{ {jobs} }}, {{ {fronts} }}
@@ -146,14 +149,14 @@ def _maker(function: Function) -> str:
     return "\n".join([*lines, function.body, "end }"])
 
 
-_DISPATCHER = f"""
-local answers, operations = {{}}, {{}}
+_DISPATCHER = """
+local answers, operations = {}, {}
 local k, a = 0, 1
 while a <= #ARGV do
   bind(k)
-  k = k + {len(PLATFORM_KEYS)}
+  k = k + OWN_KEYS
   local count = tonumber(ARGV[a])
-  local at, nonces = a + 1, {{}}
+  local at, nonces = a + 1, {}
   for _ = 1, count do
     local name = ARGV[at]
     local operation = operations[name] or operation_of(name)
@@ -169,7 +172,7 @@ while a <= #ARGV do
     local operation = operations[ARGV[a]]
     local fine, answer = pcall(operation[4], k, a)
     if not fine then
-      answer = {{ 'error', type(answer) == 'table' and answer.err or tostring(answer) }}
+      answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) }
     end
     answers[#answers + 1] = answer
     k = k + operation[1]

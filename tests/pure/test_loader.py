@@ -8,7 +8,7 @@ import pytest
 
 from streams.functions import build, functions, parse
 from streams.keys import JOB_KEYS, PLATFORM_KEYS
-from streams.transitions import ACTING, BRINGING, SETTLING, TENDING, script
+from streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
 
 GOOD = """-- greet: say hello.
 -- KEYS  record  hash  whom
@@ -48,7 +48,7 @@ def test_a_transition_uses_every_argument_it_names(name: str) -> None:
 
 def test_every_transition_belongs_to_a_script() -> None:
     bringing = {name for names in BRINGING for name in names}
-    assert {*bringing, *SETTLING, *TENDING, *ACTING} == functions().keys()
+    assert {*bringing, *SETTLING, *TENDING, *BEATING, *ACTING} == functions().keys()
 
 
 def test_a_script_is_known_by_the_digest_of_its_text() -> None:
