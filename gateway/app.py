@@ -96,7 +96,7 @@ def answering(
     jobs = Jobs(store, transitions, platforms, presence)
     args = Args(store, jobs)
     about = PlatformRoutes(store, transitions, platforms, presence)
-    workers = Workers(transitions, platforms, presence)
+    workers = Workers(transitions, platforms, presence, settings.streams.platforms.keys() - platforms.keys())
     trends = Trends(sampler, platforms)
     storage = Storage(store, platforms)
     metrics = Metrics(store, platforms, presence, live, settings.process)

@@ -182,5 +182,6 @@ JOBS: Final[Mapping[str, Operation]] = {
         group="workers",
         takes=ActBody,
         answers=accepted("They were asked.", a.Restarting, "success"),
+        refuses=("WORKER_SHARED",),
     ),
 }

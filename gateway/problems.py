@@ -30,6 +30,7 @@ CODES: Final[Mapping[str, Reason]] = {
     "OTHER_BODY": Reason(409, "the id is taken by another request"),
     "JOB_ENDED": Reason(409, "the job has ended, and `state` tells how"),
     "JOB_NOT_ENDED": Reason(409, "the job has not ended, and `state` tells where it is"),
+    "WORKER_SHARED": Reason(409, "a worker of the platform serves others too, which the key is not for"),
     "TOO_LARGE": Reason(413, "a body over 1,048,576 bytes"),
     "NOT_JSON": Reason(415, "a body without `Content-Type: application/json`"),
     "OTHER_HOST": Reason(421, "without keys: the name in `Host` could be a stranger's"),
@@ -48,7 +49,7 @@ CODES: Final[Mapping[str, Reason]] = {
 OF_EVERY_ROUTE: Final = frozenset({"MALFORMED", "TOO_SLOW", "TOO_MANY_CONNECTIONS", "INTERNAL"})
 OF_A_BODY: Final = frozenset({"TOO_LARGE", "NOT_JSON", "WRONG_FIELD", "TOO_MANY_BYTES"})
 OF_THE_STORE: Final = frozenset({"STORE_AWAY", "STORE_UNFIT"})
-OF_KEYS: Final = frozenset({"UNAUTHORIZED", "PLATFORM_FORBIDDEN", "SCOPE_MISSING"})
+OF_KEYS: Final = frozenset({"UNAUTHORIZED", "PLATFORM_FORBIDDEN", "SCOPE_MISSING", "WORKER_SHARED"})
 
 
 def codes_of(route: str, operation: Operation, *, locked: bool) -> list[str]:

@@ -1,6 +1,6 @@
 """Workers: which consumers live, by what this gateway has seen itself, and asking them to start anew."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from gateway.bodies import ActBody, read_body
 from gateway.platforms import locate, seen
-from gateway.replies import reply
+from gateway.replies import Refusal, reply
 from gateway.submissions import key_of
 from producers.producer import new_key
+from streams.keys import PlatformKeys
 from streams.messages import About
 from streams.policies import Platforms
 from streams.presence import Consumer, Presence
@@ -23,7 +24,11 @@ NOTHING = About()
 class Workers:
     """The routes about consumers."""
 
-    def __init__(self, transitions: Transitions, platforms: Platforms, presence: Presence) -> None:
+    def __init__(
+        self, transitions: Transitions, platforms: Platforms, presence: Presence, hidden: Iterable[str] = ()
+    ) -> None:
+        """`hidden`: declared platforms that the caller's key is not for."""
+        self._hidden = [PlatformKeys(platform) for platform in hidden]
         self._transitions = transitions
         self._platforms = platforms
         self._presence = presence
@@ -41,7 +46,10 @@ class Workers:
         """Ask every consumer of a platform to drain and leave; its supervisor starts it anew."""
         keys = locate(self._platforms, request)
         await read_body(request, ActBody)
-        (beats,) = await self._transitions.observe([keys])
+        beats, *others = await self._transitions.observe([keys, *self._hidden])
+        if any(owner in other for other in others for owner in beats):
+            detail = "a worker of this platform serves others too, which this key is not for"
+            raise Refusal(409, "WORKER_SHARED", detail)
         # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
         await self._transitions.restart(keys, key_of(request, None, "") or new_key())
         data = {"platform": keys.platform, "status": "restarting", "workers": sorted(beats)}

@@ -312,3 +312,20 @@ async def test_who_is_no_browser_is_shown_how_to_bring_a_key(locked: httpx2.Asyn
     words = (await locked.get("/")).text
     assert "read -rs API_KEY" in words
     assert words.count('-H "Authorization: Bearer $API_KEY"') == words.count("curl ") == 2
+
+
+async def test_a_limited_key_restarts_no_worker_that_others_share(
+    locked: httpx2.AsyncClient, desk_on: Callable[[str], Desk]
+) -> None:
+    async def restarted(secret: str) -> httpx2.Response:
+        return await locked.post("/api/v2/workers/ably/restart", headers=shown(secret))
+
+    for platform in ("ably", "kurly"):
+        await desk_on(platform).beat("of-the-shops")
+    assert (await restarted(SHOPS)).status_code == 202
+    for platform in ("ably", "research"):
+        await desk_on(platform).beat("of-many")
+    refused = await restarted(SHOPS)
+    assert (refused.status_code, refused.json()["code"]) == (409, "WORKER_SHARED")
+    assert "research" not in refused.text
+    assert (await restarted(WHOLE)).status_code == 202
