@@ -214,14 +214,19 @@ async def test_a_paused_schedule_does_not_fire_and_owes_nothing_when_it_is_resum
     assert await scene.jobs() == []
 
 
-async def test_one_look_at_many_platforms_is_one_command(scene: Scene) -> None:
+async def test_one_look_at_many_platforms_is_one_script_for_those_that_have_schedules(scene: Scene) -> None:
     platforms = [PlatformKeys(name) for name in Platforms()]
     ticker = scene.ticker(*platforms)
+    await scene.schedule(ago=-3600)
     await ticker.round()
     await scene.store.command("CONFIG", "RESETSTAT")
     await ticker.round()
     stats = (await scene.store.command("INFO", "commandstats")).decode()
     assert "cmdstat_evalsha:calls=1," in stats
+    await scene.schedules.pause("kurly", "n")
+    await scene.store.command("CONFIG", "RESETSTAT")
+    await ticker.round()
+    assert "cmdstat_evalsha" not in (await scene.store.command("INFO", "commandstats")).decode()
 
 
 async def test_a_store_that_is_away_or_full_is_waited_for(scene: Scene) -> None:
