@@ -16,7 +16,7 @@ import structlog
 from consumers.room import Rooms
 from consumers.runner import Runner
 from streams.commit import LONGEST_PAUSE, Committer, Heard
-from streams.policies import Policy
+from streams.policies import Policy, rules_of
 from streams.reading import to_claims
 from streams.transitions import BrokenOperation, Operation, checked, claim
 
@@ -78,10 +78,10 @@ class Reader:
 
     def claim(self, settles: bool) -> tuple[Operation, Heard] | None:
         """What goes along with the next call: a claim, when it may bring something or the call frees slots."""
-        places = 0
+        places, company = 0, "some"
         if (self._hungry or settles) and not self._stopped:
             if self.may_claim():
-                places = self._rooms.take(self.ring)
+                places, company = self._rooms.take(self.ring)
             else:
                 self._held_back = True
         passes_on = self._listed and (self._hungry or self._stopped)
@@ -91,7 +91,8 @@ class Reader:
         self._listed = False
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
-        operation = claim(self._owner, self._deadline_seconds, self._policy, nonces, self.siblings)
+        rules = rules_of(self._policy, self.siblings)
+        operation = claim(self._owner, self._deadline_seconds, rules, nonces, company)
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:
@@ -106,8 +107,9 @@ class Reader:
         except BrokenOperation as error:
             log.error("claim_broken", owner=self._owner, error=str(error), retry_seconds=LONGEST_PAUSE)
             asyncio.get_running_loop().call_later(LONGEST_PAUSE, self.ring)
-            claims = []
+            claims, word = [], ""
         else:
+            word = answer[1].decode()
             self._listed = len(claims) < len(nonces)
             if self._listed:
                 self._wind(int(answer[0]) / 1000 if answer[0] else None)
@@ -115,12 +117,15 @@ class Reader:
                 self._hungry = True
         late = bool(claims) and not self.may_claim()  # the answer took longer than beats may fail
         self._held_back = self._held_back or late
-        for claimed in claims:
-            if self._refusing or late:
+        if self._refusing or late:
+            for claimed in claims:
                 self._runner.refuse(claimed)
-            else:
-                self._runner.begin(claimed)
+            claims, word = [], ""
+        for claimed in claims:
+            self._runner.begin(claimed, alone=word == "alone")
         self._rooms.give(len(nonces) - len(claims))
+        if nonces:
+            self._rooms.answered(word, self.ring)
 
     def _wind(self, seconds: float | None) -> None:
         """Look again then, or after the longest sleep: not all platforms at the same moment."""

@@ -4,51 +4,107 @@ from collections.abc import Callable, Sequence
 
 UNLIMITED = 1 << 30
 
+Ring = Callable[[], None]
+
 
 class Room:
     """Places for running jobs. Whoever found too few is called when some come free."""
 
     def __init__(self, places: int) -> None:
-        self._free = places
-        self._waiting: list[Callable[[], None]] = []
+        self._places = self._free = places
+        self._waiting: list[Ring] = []
+        self._locked = False  # a claim, or a job, that must have no other beside it
+        self._emptying: list[Ring] = []  # platforms with a job that waits until this is empty
 
     @property
     def free(self) -> int:
-        return self._free
+        return 0 if self._locked else self._free
+
+    @property
+    def empty(self) -> bool:
+        return self._free == self._places
 
     def take(self, places: int) -> None:
         self._free -= places
 
     def give(self, places: int) -> None:
         self._free += places
-        if places and self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
+        if self.empty:
+            self._locked = False
+            for call in self._emptying:
                 call()
+        if places:
+            self._call_waiting()
 
-    def call_when_free(self, call: Callable[[], None]) -> None:
+    def lock(self) -> None:
+        """Nothing else is taken until all is given back, or it is unlocked."""
+        self._locked = True
+
+    def unlock(self) -> None:
+        if self._locked:
+            self._locked = False
+            self._call_waiting()
+
+    def closed_for(self, ring: Ring) -> bool:
+        """Whether this empties for a job of another platform."""
+        return bool(self._emptying) and ring not in self._emptying
+
+    def empty_for(self, ring: Ring, wanted: bool) -> None:
+        """A job of a platform waits until nothing else runs here, or does no longer."""
+        if wanted and ring not in self._emptying:
+            self._emptying.append(ring)
+        elif not wanted and ring in self._emptying:
+            self._emptying.remove(ring)
+            self._call_waiting()
+
+    def call_when_free(self, call: Ring) -> None:
         if call not in self._waiting:
             self._waiting.append(call)
 
+    def _call_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
+
 
 class Rooms:
-    """Several rooms that a job needs a place in at once: the process's own and its platform's."""
+    """Several rooms that a job needs a place in at once: the process's own, which is the first, and its platform's."""
 
     def __init__(self, rooms: Sequence[Room], most: int) -> None:
         self._rooms = rooms
+        self._process = rooms[0]
         self._most = most
+        self._invited = False  # whether a job of this platform waits until the process is empty
 
-    def take(self, short: Callable[[], None]) -> int:
-        """Take as many places as there are, up to `most`; when there is none, `short` is called later."""
-        places = min(self._most, *(room.free for room in self._rooms))
+    def take(self, ring: Ring) -> tuple[int, str]:
+        """Take as many places as there are, up to `most`; when there is none, `ring` is called later.
+
+        Also tells what else runs in the process, as a claim says it: `some`, `none`, or `locked`: nothing, and nothing
+        will before the claim is answered.
+        """
+        places = 0 if self._process.closed_for(ring) else min(self._most, *(room.free for room in self._rooms))
         if places <= 0:
             for room in self._rooms:
-                if room.free <= 0:
-                    room.call_when_free(short)
-            return 0
+                if room.free <= 0 or room.closed_for(ring):
+                    room.call_when_free(ring)
+            return 0, "some"
+        company = "some"
+        if self._process.empty:
+            company = "locked" if self._invited else "none"
         for room in self._rooms:
             room.take(places)
-        return places
+        if company == "locked":
+            self._process.lock()
+        return places, company
+
+    def answered(self, word: str, ring: Ring) -> None:
+        """What the store said to a claim: `alone`, `empty` or nothing."""
+        self._invited = word == "empty"
+        self._process.empty_for(ring, self._invited)
+        if word != "alone":
+            self._process.unlock()
+        if self._invited and self._process.empty:
+            ring()
 
     def give(self, places: int) -> None:
         for room in self._rooms:

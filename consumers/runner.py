@@ -43,10 +43,11 @@ ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last w
 class Running:
     """An attempt under way, as the runner holds it."""
 
-    __slots__ = ("attempt", "begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
+    __slots__ = ("alone", "attempt", "begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
 
-    def __init__(self, claim: Claim, rules: Policy, slot: int) -> None:
+    def __init__(self, claim: Claim, rules: Policy, slot: int, alone: bool) -> None:
         self.claim = claim
+        self.alone = alone  # nothing else may start in this process before the store has its outcome
         self.rules = rules
         self.slot = slot
         self.begun = time.monotonic()
@@ -84,12 +85,12 @@ class Runner:
         self.refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # tells of late writes
         self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
 
-    def begin(self, claim: Claim) -> None:
+    def begin(self, claim: Claim, *, alone: bool = False) -> None:
         # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
         rules = rules_for(self._policy, claim.options)
         seconds = seconds_left(rules, claim.age_seconds)
         deadline = time.monotonic() + seconds if seconds is not None else 0.0
-        running = Running(claim, rules, self._places.hold(claim.nonce, deadline))
+        running = Running(claim, rules, self._places.hold(claim.nonce, deadline), alone)
         self.running[claim.nonce] = running
         running.task = asyncio.get_running_loop().create_task(self._live(running))
         if seconds is not None:
@@ -210,7 +211,8 @@ class Runner:
         self._places.settle(running.slot)
         if running.timer is not None:
             self._timers.take_back(running.timer)
-        self._done()
+        if not running.alone:
+            self._done()
         if isinstance(outcome, Mute):
             self._finished(running, "mute")
             return
@@ -266,6 +268,8 @@ class Runner:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
             self._places.free(running.slot)
+            if running.alone:
+                self._done()
         if how in {"lost", "mute"}:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
             asyncio.get_running_loop().call_later(ECHO_SECONDS, self._tell_refused, running, how == "lost")

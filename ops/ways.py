@@ -63,16 +63,17 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
             ("XRANGE", line, entry, entry),
             ("ZSCORE", keys.front(record.band), record.key),
             ("ZSCORE", keys.front(BANDS[0]), record.key),  # where a job that goes before all stands
+            ("ZSCORE", keys["suspects"], record.key),  # where one on its last chance does
             ("ZSCORE", keys["due"], record.key),
             ("HGET", keys["leases"], record.nonce or ""),
         ]
     answers = await store.commands(commands)
-    for record, place in zip(live, range(0, len(answers), 5), strict=True):
-        entry, front, foremost, due, lease = answers[place : place + 5]
+    for record, place in zip(live, range(0, len(answers), 6), strict=True):
+        entry, *fronts, due, lease = answers[place : place + 6]
         where = Where(
             in_line=bool(entry),
             handed_out=record.band in delivered and entry_order(record.entry) <= delivered[record.band],
-            in_front=front is not None or foremost is not None,
+            in_front=any(front is not None for front in fronts),
             due=due is not None,
             leased=lease is not None,
         )

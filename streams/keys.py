@@ -19,6 +19,7 @@ PLATFORM_KEYS: Final = (
     *(f"jobs_{band}" for band in BANDS),
     *(f"front_{band}" for band in BANDS),
     "unfinished",
+    "suspects",
     "due",
     "alarms",
     "leases",

@@ -36,13 +36,14 @@ class Line(Struct, frozen=True):
     limit_before: int  # jobs that wait for the same limit key before it
     order_head: str | None  # the first of its order that has not ended
     order_running: str | None
+    suspect: bool  # it waits for a process that runs nothing else
     unfinished: str | None  # in strict order: the job that nothing starts before
     lane: dict[str, int]  # what runs on other platforms of its lane
 
 
 def to_line(answer: Sequence[Any]) -> Line:
     """What `line` answers; ValueError or OverflowError: a number in the store is none."""
-    (now_ms, paused, held_until_ms, counted_ms, runs), place, limit, order, running, lane = answer
+    (now_ms, paused, held_until_ms, counted_ms, runs, suspect), place, limit, order, running, lane = answer
     limit_running, limit_counted_ms, limit_before = limit or (None, None, None)
     head, order_running, unfinished = order
     return Line(
@@ -66,6 +67,7 @@ def to_line(answer: Sequence[Any]) -> Line:
         limit_before=int(limit_before or 0),
         order_head=text(head) if head else None,
         order_running=text(order_running) if order_running else None,
+        suspect=suspect is not None,
         unfinished=text(unfinished) if unfinished else None,
         lane={text(name): int(runs) for name, runs in zip(*[iter(lane)] * 2, strict=True)},
     )

@@ -169,13 +169,13 @@ def _checked(name: str) -> str:
 
 
 @cache
-def rules_of(policy: Policy, siblings: tuple[str, ...]) -> tuple[int | str, ...]:
-    """What a claim has to keep to, in the order of its header."""
+def rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> tuple[int | str, ...]:
+    """What a claim has to keep to, in the order of its header; `siblings` are the other platforms of its lane."""
     return (
+        policy.max_crashes,
         policy.overall,
         " ".join(siblings),
         policy.order,
-        policy.max_crashes,
         policy.share,
         policy.rate,
         round(policy.rate_seconds * 1000),

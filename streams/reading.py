@@ -45,7 +45,7 @@ def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | N
 
 
 def to_claims(answer: Sequence[bytes]) -> list[Claim]:
-    """The jobs of a `claim` answer, which begins with a time."""
+    """The jobs of a `claim` answer, which begins with a time and a word."""
     return [
         Claim(
             answer[i].decode(),
@@ -57,7 +57,7 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
             int(answer[i + 6]),
             int(answer[i + 7]) / 1000,
         )
-        for i in range(1, len(answer), 8)
+        for i in range(2, len(answer), 8)
     ]
 
 

@@ -125,7 +125,7 @@ class Transitions:
     async def claim(
         self, platform: PlatformKeys, owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]
     ) -> list[Claim]:
-        operation = claim(owner, deadline_seconds, policy, nonces)
+        operation = claim(owner, deadline_seconds, rules_of(policy), nonces)
         return to_claims(checked((await self.commit(platform, [operation]))[0]))
 
     async def report(
@@ -326,10 +326,10 @@ def shown(ms: int | None) -> int | str:
 
 
 def claim(
-    owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str], siblings: tuple[str, ...] = ()
+    owner: str, deadline_seconds: float, rules: tuple[int | str, ...], nonces: Sequence[str], company: str = "locked"
 ) -> Operation:
-    """`siblings` are the other platforms of its lane."""
-    return Operation("claim", (), (owner, int(deadline_seconds * 1000), *rules_of(policy, siblings), " ".join(nonces)))
+    """`rules` as `rules_of` makes them; `company`: some | none | locked, what else the process of the owner runs."""
+    return Operation("claim", (), (owner, int(deadline_seconds * 1000), company, *rules, " ".join(nonces)))
 
 
 def report(

@@ -63,7 +63,15 @@ def explain(case: Case) -> Waiting:
     if case.rests:
         return Waiting(None, False, (resting(case), *closed(case)))
     place = case.line.place
-    reasons = (*closed(case), *strict(case), *ordered(case), *limited(case), *busy(case), *ahead(case))
+    reasons = (
+        *closed(case),
+        *suspected(case),
+        *strict(case),
+        *ordered(case),
+        *limited(case),
+        *busy(case),
+        *ahead(case),
+    )
     position, exact = (None, False) if place is None else (place.before + 1, place.exact)
     return Waiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
 
@@ -94,6 +102,13 @@ def closed(case: Case) -> Iterator[Reason]:
     for until_ms, word, why in sorted(gates, reverse=True):  # the later one decides
         until = iso(until_ms)
         yield Reason(word, f"Nothing of {name} starts before {until}: {why}.", until=until)
+
+
+def suspected(case: Case) -> Iterator[Reason]:
+    """Its last chance."""
+    if case.line.suspect:
+        told = f"It lost {counted(case.record.crashes, 'worker')}: on its last chance it waits for a consumer process"
+        yield Reason("suspect", f"{told} that runs nothing else.")
 
 
 def strict(case: Case) -> Iterator[Reason]:

@@ -104,3 +104,16 @@ function calls.lane_room(lane, free, since_us, free_ms)
   end
   return room, opens
 end
+
+-- Whether a consumer that does not run alone is to take nothing more until it is empty, for a job on its last chance.
+-- Only one of them does, and not for long: a job of hours must not keep others waiting. An empty one takes its place.
+local EMPTYING_MS, BETWEEN_MS = 60000, 600000
+function calls.empties(owner, company, reserved)
+  local since, by = match(reserved or '', '^(%d+) (.+)$')
+  local age = since and math.abs(now_ms - since)
+  if not by or company == 'none' or age >= BETWEEN_MS or (by ~= owner and call('HEXISTS', beats, by) == 0) then
+    call('HSET', control, 'reserved', now_ms .. ' ' .. owner)
+    return true
+  end
+  return by == owner and age < EMPTYING_MS
+end

@@ -7,6 +7,7 @@
 --       front_normal     zset
 --       front_low        zset
 --       unfinished       zset    the job leaves it
+--       suspects         zset    the job leaves it
 --       due              zset    the job leaves it
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed

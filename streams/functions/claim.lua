@@ -8,9 +8,11 @@
 --       front_normal zset
 --       front_low    zset
 --       unfinished   zset    in strict order: jobs that wait for another attempt
+--       suspects     zset    jobs on their last chance: each runs alone in its process
 --       due          zset    jobs that start later, or again
 --       alarms       zset    what else happens by itself: jobs expire, keys may start again
 --       leases       hash    who runs what; its length is how many run
+--       beats        hash    whether the consumer that is to become empty lives
 --       control      hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time, its lane
 --       starts       list    the last starts, as many as the rate allows in its time
 --       limits       hash    how many jobs of a limit key run
@@ -20,10 +22,11 @@
 --       called       zset    consumers that were called and have not claimed yet
 -- ARGV  owner         the consumer that claims
 --       deadline_ms   its silence after which the lease counts as lost
+--       company       what else its process runs: some | none | locked: nothing, and nothing starts before the answer
+--       max_crashes   lost attempts that end a job: one loss before that it runs alone in its process
 --       overall       how many may run at a time on this platform, or in its lane, 0: any number
 --       lane          the other platforms of its lane, separated by spaces; may be empty
 --       order         block | skip | strict: strict: nothing starts before a job that waits for another attempt
---       max_crashes   lost attempts that end a job: one loss before that it runs apart from others like it
 --       share         while several bands stand in line, every so many-th start is for a lower one, 0: never
 --       rate          how many may start within rate_ms, 0: any number
 --       rate_ms       the length of that window
@@ -31,14 +34,14 @@
 --       key_rate      how many of one limit key may start within key_rate_ms, 0: any number
 --       key_rate_ms   the length of that window
 --       nonces        one fence per free slot, separated by spaces; may be empty
--- Returns  <ms after which the caller is to look again, or nothing> then nonce, key, attempt, kind, args, options, failures, age in ms of each job
+-- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then nonce, key, attempt, kind, args, options, failures, age in ms of each job
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
   wanted[#wanted + 1] = nonce
 end
 flush_leases()
 
-local answer, taken = { '' }, 0
+local answer, taken = { '', '' }, 0
 
 -- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
 local function hand_over(nonce, key, attempt, kind, fields, options, failures, age)
@@ -81,10 +84,10 @@ local called_us = calls.come(owner)
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
 local opens -- when the platform's hold or rate lets another start
-local plain = call('EXISTS', unfinished, due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low)
+local plain = call('EXISTS', unfinished, suspects, due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low)
   == 0 -- as most are: there is nothing but the lines
 local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 'timekeeper', 'lane', 'lane_since_us',
-  'lane_free_ms')
+  'lane_free_ms', 'reserved')
 if state[1] then
   room = 0
 elseif state[2] and tonumber(state[2]) > tonumber(now_ms) then
@@ -111,58 +114,7 @@ if rated then
   opens = at or opens
 end
 
--- A job whose gate is closed waits beside the line; whatever opens the gate brings it to the front.
-local function park(band, entry, label, key)
-  redis.pcall('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'JUSTID')
-  if label then
-    call('ZADD', prefix .. 'parked:' .. label, acceptance(entry), key)
-  end
-end
-
 local alarmed -- whether a time was set at which parked jobs may go on
-local function call_others(label, count)
-  alarmed = call_parked(label, count, key_overall, key_rate, key_rate_ms) or alarmed
-end
-
--- The gates of a job: its order, and what its limit key allows. Answers false when it was parked.
-local function admitted(band, entry, key, marks)
-  local order, limit = mark(marks, 'order'), mark(marks, 'limit')
-  if order then
-    local head = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1]
-    local running = call('HGET', orders, order)
-    if (head and head ~= key) or (running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running') then
-      park(band, entry)
-      if limit then -- it may have been called to a place that it cannot take: another may
-        call_others(limit, 1)
-      end
-      return false
-    end
-  end
-  if limit then
-    if tonumber(key_overall) > 0 and tonumber(call('HGET', limits, limit) or 0) >= tonumber(key_overall) then
-      park(band, entry, limit, key)
-      return false
-    end
-    if tonumber(key_rate) > 0 then
-      local times = prefix .. 'starts:' .. limit
-      local fine, at = may_start(times, key_rate, key_rate_ms)
-      if not fine then
-        park(band, entry, limit, key)
-        call('ZADD', alarms, at, '*' .. limit)
-        alarmed = true
-        return false
-      end
-      note_starts(times, key_rate, key_rate_ms, 1)
-    end
-    call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
-    call('HINCRBY', limits, limit, 1)
-    call_others(limit, 2) -- two, so that many follow soon when the limit was raised
-  end
-  if order then
-    call('HSET', orders, order, key)
-  end
-  return true
-end
 
 -- Whether an answer would grow too large with one more job. The first may have any size; args of some KB do not count.
 local stopped = false
@@ -172,7 +124,10 @@ local function too_large(key, inline)
   return stopped
 end
 
-local function open(band, entry, fields, apart)
+local passed = false -- whether a job was left to another owner
+local more           -- whether there may be more than was looked at
+
+local function open(band, entry, fields, alone)
   local key = fields[2]
   local record = prefix .. 'job:' .. key
   local job = call('HMGET', record, 'state', 'entry', 'kind', 'attempt', 'seq', 'options', 'marks')
@@ -182,17 +137,30 @@ local function open(band, entry, fields, apart)
   end
   if job[1] ~= 'waiting' or job[2] ~= entry then -- it rests, or came to run from the front, before its turn in the line
     if job[2] == entry then
-      park(band, entry)
+      gates.park(band, entry)
     end
     return
   end
+  if job[4] and not alone and (call('HGET', record, 'crashes') or -1) + 1 >= tonumber(max_crashes) then
+    -- It may be what kills its workers, and takes jobs beside it along; or one of those did. On its last chance it runs
+    -- alone: then its loss tells.
+    gates.park(band, entry)
+    call('ZREM', fronts[band], key)
+    call('ZADD', suspects, acceptance(entry), key)
+    passed, more = true, true
+    return
+  end
   if too_large(key, fields[4]) then -- it was read, and stays at the front until the next call
-    park(band, entry)
+    gates.park(band, entry)
     come_forward(key, acceptance(entry), band)
     return
   end
-  if job[7] and not admitted(band, entry, key, ' ' .. job[7]) then
-    return
+  if job[7] then
+    local admitted, alarm = gates.admit(band, entry, key, ' ' .. job[7], key_overall, key_rate, key_rate_ms)
+    alarmed = alarmed or alarm
+    if not admitted then
+      return
+    end
   end
   local nonce, attempt, seq = wanted[taken + 1], plus_one(job[4] or 0), plus_one(job[5] or 1)
   local started = next_id(seq)
@@ -206,86 +174,88 @@ local function open(band, entry, fields, apart)
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
   tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
   held[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' .. band .. ' ' ..
-    entry .. ' ' .. deadline_ms .. (apart and ' apart=1' or '') .. (order == 'strict' and ' strict=1' or '') ..
-     (job[7] and ' ' .. job[7] or '')
+    entry .. ' ' .. deadline_ms .. (alone and ' alone=1' or '') .. (order == 'strict' and ' strict=1' or '') ..
+    (job[7] and ' ' .. job[7] or '')
   touched[nonce] = true
   add(granted, owner, nonce)
   hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
 end
 
--- A job that may be what kills its workers takes those beside it along, and they are counted too. So on its last chance
--- it is handed out only to an owner that runs no other such job: the innocent among them then end well.
-local apart -- whether the owner runs one, once we had to know
-local function runs_one_apart()
-  if apart == nil then
-    apart = false
-    for _, lease in ipairs(call('HVALS', leases)) do
-      apart = apart or match(lease, '^%d+ %d+ %S+ %S+ %S+ (%S+) .* apart=1') == owner
+-- Takes a job by its name, by force if need be; answers whether it started.
+local function take(key, band, entry, now, alone)
+  local before = taken
+  local fine, found = pcall(take_entry, key, band, entry, owner, now)
+  if fine and found then
+    pcall(open, band, found[1], found[2], alone)
+  end
+  return taken > before
+end
+
+local slots = room -- before the order of those in line lessens it
+local function take_suspect()
+  for _, key in ipairs(call('ZRANGE', suspects, 0, 99)) do
+    local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
+    call('ZREM', suspects, key)
+    if job[3] == 'waiting' and take(key, job[1] or 'normal', job[2], true, true) then
+      call('HDEL', control, 'reserved')
+      room, answer[2], more = taken, 'alone', false
+      return
     end
   end
-  return apart
 end
 
 local woken, expiring = 0, false
 if not plain then
   woken, expiring = wake_due(key_overall, key_rate, key_rate_ms)
 end
-local more = woken >= 100 -- and there may be more of it
+more = woken >= 100
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end
-local passed = false -- whether a job was left to another owner
 local brought = rings -- for so many jobs others would have been called: this claim looks at them first
 rings = 0
 
 -- Takes from the front of a band, up to a goal; those below a score, if there is one.
 local LOOKED_AT_MOST = room + 100 -- places at the front in one call: of many that are called not all may go on
-local looked, left = 0, { urgent = 0, high = 0, normal = 0, low = 0 } -- and how many were left to another owner
+local looked = 0
 local function take_front(band, goal, below)
   local front = fronts[band]
   while taken < goal and looked < LOOKED_AT_MOST and not stopped do
-    local first = call('ZRANGE', front, '-inf', below or '+inf', 'BYSCORE', 'LIMIT', left[band], goal - taken)
+    local first = call('ZRANGE', front, '-inf', below or '+inf', 'BYSCORE', 'LIMIT', 0, goal - taken)
     if #first == 0 then
       return
     end
     looked = looked + #first
     for _, key in ipairs(first) do
-      local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'crashes', 'state')
-      local line = job[1] or 'normal'
-      local suspect = job[3] and job[3] + 1 >= tonumber(max_crashes)
-      if suspect and runs_one_apart() then
-        left[band], passed = left[band] + 1, true
-      elseif too_large(key) then
+      if too_large(key) then
         return
-      else
-        call('ZREM', front, key)
-        local fine, found = true, nil
-        if job[4] == 'waiting' then
-          fine, found = pcall(take_entry, key, line, job[2], owner)
-        end
-        if fine and found then
-          local before = taken
-          pcall(open, line, found[1], found[2], suspect)
-          apart = apart or (suspect and taken > before)
-        end
+      end
+      local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
+      call('ZREM', front, key)
+      if job[3] == 'waiting' then
+        take(key, job[1] or 'normal', job[2])
       end
     end
   end
 end
 
+if room > 0 and not plain and call('EXISTS', suspects) == 1 then
+  if company == 'locked' then
+    take_suspect()
+  elseif calls.empties(owner, company, state[7]) then
+    room, slots, passed, answer[2] = 0, 0, true, 'empty'
+  end
+end
+
 -- Strict order: a job that waits for another attempt goes before all others, whatever its priority, and until it has
 -- started nothing else does.
-if order == 'strict' and room > 0 and not plain then
+if order == 'strict' and taken < room and not plain then
   local blocked = false
   for _, key in ipairs(call('ZRANGE', unfinished, 0, room + 99)) do
     local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
     local before = taken
     if job[3] == 'waiting' and taken < room then
-      local band = job[1] or 'normal'
-      local fine, found = pcall(take_entry, key, band, job[2], owner, true)
-      if fine and found then
-        pcall(open, band, found[1], found[2])
-      end
+      take(key, job[1] or 'normal', job[2], true)
     end
     if taken == before then
       if job[2] and (job[3] == 'waiting' or job[3] == 'delayed') then
@@ -355,8 +325,9 @@ if taken < room then
   end
 end
 
-if looked >= LOOKED_AT_MOST and looked > left.urgent + left.high + left.normal + left.low then
-  more = true -- many were parked: behind them are others
+more = more or looked >= LOOKED_AT_MOST -- many were parked: behind them are others
+if taken == 0 and slots > 0 and company == 'locked' and passed then
+  take_suspect() -- one that was met just now
 end
 
 if rated and taken > 0 then
@@ -365,7 +336,7 @@ end
 
 -- What becomes of the caller, and which others are to look.
 freed = tonumber(overall) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
-local full, others = taken == #wanted, call('EXISTS', idle) == 1
+local full, others = taken == #wanted or answer[2] == 'alone', call('EXISTS', idle) == 1
 if full and #wanted > 0 and others and rated and not opens then
   opens = select(2, may_start(starts, rate, rate_ms))
 end

@@ -310,11 +310,12 @@ local function keep_place(key, job)
 end
 
 -- Every "back in line": the job goes before newer ones of its priority. It is not stranded.
-local function back_in_line(record, key, job, reason)
+-- `suspect`: it waits for a process that runs nothing else.
+local function back_in_line(record, key, job, reason, suspect)
   local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)
-  if hold_entry(record, key, job) then
-    call('ZADD', fronts[job.band], acceptance(job.entry), key)
+  if hold_entry(record, key, job) or suspect then
+    call('ZADD', suspect and suspects or fronts[job.band], acceptance(job.entry), key)
   end
   keep_place(key, job)
   let_go(key, job, false)
@@ -365,6 +366,7 @@ local function leave(key, job)
   call('ZREM', fronts[job.band], key)
   call('ZREM', fronts.urgent, key) -- where one that was submitted as the first of all stands
   call('ZREM', due, key)
+  call('ZREM', suspects, key)
   if call('ZREM', unfinished, key) == 1 then -- it held up all others
     ring()
   end

@@ -10,6 +10,7 @@
 --       front_low     zset
 --       leases        hash    who runs what
 --       unfinished    zset    in strict order: jobs that wait for another attempt
+--       suspects      zset    jobs on their last chance
 --       control       hash    whether the platform is paused or held
 --       starts        list    the last starts
 --       limits        hash    how many jobs of a limit key run
@@ -18,7 +19,7 @@
 --       rate      how many may start within a window, 0: any number
 --       key_rate  the same for one limit key
 --       lane      the other platforms of its lane, separated by spaces
--- Returns  six lists: <now in ms> <paused by> <held until> <start that the rate counts from> <how many run>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <how many of its limit key run> <start that its rate counts from> <how many wait for it before this one>; <the first of its order> <which of its order runs> <which job nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
+-- Returns  six lists: <now in ms> <paused by> <held until> <start that the rate counts from> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <how many of its limit key run> <start that its rate counts from> <how many wait for it before this one>; <the first of its order> <which of its order runs> <which job nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = standing(record)
 
@@ -119,4 +120,4 @@ end
 
 local gates = call('HMGET', control, 'paused', 'held_until_ms')
 local oldest = tonumber(rate) > 0 and call('LINDEX', starts, -rate)
-return { { now_ms, gates[1], gates[2], oldest, runs }, count_before(), of_limit, of_order, running, of_lane }
+return { { now_ms, gates[1], gates[2], oldest, runs, call('ZSCORE', suspects, key) and 1 }, count_before(), of_limit, of_order, running, of_lane }

@@ -7,6 +7,7 @@
 --       front_high    zset
 --       front_normal  zset
 --       front_low     zset
+--       suspects      zset    where those on their last chance are
 --       due           zset    where delayed jobs are named
 --       alarms        zset    when parked jobs are called
 --       limits        hash    limit keys with running jobs, whose ends call parked ones
@@ -75,7 +76,7 @@ end
 
 local function named(key, job)
   local order, limit = mark(job.marks, 'order'), mark(job.marks, 'limit')
-  return call('ZSCORE', fronts[job.band], key) or call('ZSCORE', fronts.urgent, key)
+  return call('ZSCORE', fronts[job.band], key) or call('ZSCORE', fronts.urgent, key) or call('ZSCORE', suspects, key)
     or (limit and waits_for_limit(key, limit)) or (order and waits_for_order(key, job, order))
 end
 

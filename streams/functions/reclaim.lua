@@ -7,6 +7,7 @@
 --       front_high       zset
 --       front_normal     zset
 --       front_low        zset
+--       suspects         zset    where a job on its last chance goes
 --       unfinished       zset    where it keeps its place, on a platform in strict order
 --       ended_failed     zset    for a job that lost too many attempts
 --       ended_errors     zset    the same by the type of their error
@@ -33,14 +34,15 @@ if not stands(record, nonce) then
 end
 local crashes = (call('HGET', record, 'crashes') or 0) + 1
 local answer = obeyed(record, key, job)
-if not answer and crashes >= tonumber(max_crashes) then
+-- One that did not run alone in its process may be innocent: it comes again, alone.
+if not answer and crashes >= tonumber(max_crashes) and (tonumber(max_crashes) == 1 or mark(job.marks, 'alone')) then
   answer = 'failed'
   finish(record, key, job, answer, body(job.attempt, answer, owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
     '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
 end
 answer = answer or circles(record, key, job, max_starts) or stranded(record, key, job)
 if not answer then
-  back_in_line(record, key, job, 'lost')
+  back_in_line(record, key, job, 'lost', crashes + 1 >= tonumber(max_crashes))
 end
 call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
 drop(nonce)

@@ -6,6 +6,7 @@
 --       front_high       zset
 --       front_normal     zset
 --       front_low        zset
+--       suspects         zset    where a job on its last chance goes
 --       unfinished       zset    where it keeps its place, on a platform in strict order
 --       ended_failed     zset    for a job that was started too often
 --       ended_errors     zset    the same by the type of their error
@@ -26,7 +27,7 @@ if not stands(record, nonce) then
 end
 local answer = obeyed(record, key, job) or circles(record, key, job, max_starts) or stranded(record, key, job)
 if not answer then
-  back_in_line(record, key, job, 'released')
+  back_in_line(record, key, job, 'released', mark(job.marks, 'alone'))
 end
 drop(nonce)
 return answer or 'ok'

@@ -9,7 +9,7 @@ import pytest
 
 from streams.messages import Event
 from streams.states import Status
-from tests.support.builders import tell
+from tests.support.builders import Desk, tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually
 from tests.support.processes import ConsumerProcess, Pace
@@ -109,3 +109,25 @@ async def test_a_job_that_kills_its_workers_ends_failed_and_the_jobs_behind_it_c
     assert sum(consumer.alive for consumer in consumers) == 1
     for history in (await deployment.all_ended(behind)).values():
         assert [tell(event) for event in history] == ["queued", "started 1", "progress 1 step 1", "completed 1"]
+
+
+async def test_a_fresh_killer_does_not_end_an_innocent_job_on_its_last_chance(deployment: Deployment) -> None:
+    """It was lost twice by accident; its last attempt runs alone in its process, although there are ten slots."""
+    desk = Desk(deployment.store, "research")
+    innocent = await deployment.submit("research", steps=10, seconds=0.1)
+    for attempt in (1, 2):
+        consumer = await deployment.consumer("research")
+        await deployment.started(innocent, attempt)
+        consumer.kill_group()
+    await desk.transitions.pause(desk.keys, "test")
+    await deployment.consumer("research")
+
+    async def lost_twice() -> bool:
+        return (await deployment.record(innocent)).crashes == 2
+
+    await eventually("both losses are counted", lost_twice)
+    killer = await deployment.submit("research", steps=3, seconds=0.05, exit_at_step=1)
+    await desk.transitions.resume(desk.keys)
+    history = await deployment.ended(innocent)
+    assert tell(history[-1]) == "completed 3"
+    assert at(await deployment.started(killer)) >= at(history[-1])

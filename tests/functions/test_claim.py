@@ -246,17 +246,6 @@ async def test_a_new_attempt_begins_without_the_progress_of_the_old_one(desk: De
     assert progress_of(2, await desk.log("a")) is None
 
 
-async def test_jobs_on_their_last_chance_run_apart_from_each_other(desk: Desk) -> None:
-    await desk.submit("poison", "good", "fresh")
-    for owner in ("ann", "bob"):  # two losses of both: one more ends them
-        for held in await desk.claim(owner, 2):
-            await desk.reclaim(held)
-    assert keys_of(await desk.claim("cid", 9)) == ["poison", "fresh"]
-    assert await desk.claim("cid", 9) == []
-    (good,) = await desk.claim("dan", 9)
-    assert good.key == "good"
-
-
 async def test_a_job_that_is_handed_back_a_hundred_times_ends_failed(desk: Desk) -> None:
     await desk.submit("circle")
     for number in range(1, 101):

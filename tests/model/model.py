@@ -36,7 +36,8 @@ class ModelJob:
     acknowledged: bool = False  # somebody did so by hand: its entry pends nowhere until a transition holds it again
     due: bool = False  # it rests, and its time has come
     asked: bool = False  # somebody asked its attempt to stop
-    apart: bool = False  # it runs on its last chance: its owner runs no other such job
+    aside: bool = False  # it waits on its last chance, for a process that runs nothing else
+    alone: bool = False  # it runs so
     told: list[Told] = field(default_factory=lambda: [(None, Status.QUEUED, None)])
 
     @property
@@ -56,6 +57,7 @@ class ModelJob:
 
     def end(self, state: State) -> str:
         self.state, self.goes_first, self.due, self.unfinished = state, False, False, False
+        self.aside = False
         self.tell(Status(state.value))
         return state.value
 
@@ -131,46 +133,55 @@ class ModelPlatform:
         free = [nonce for nonce in nonces if nonce not in running]
         room = len(free) if not self.overall else min(len(free), self.overall - len(running))
         self.wake()
-        taken = self._take(owner, room)
+        taken = self._take(room)
         for nonce, job in zip(free, taken, strict=False):
             job.state, job.nonce, job.owner = State.RUNNING, nonce, owner
             job.attempt, job.reported, job.goes_first, job.unfinished = job.attempt + 1, 0, False, False
-            job.acknowledged = False
+            job.acknowledged = job.aside = False
             job.tell(Status.STARTED)
             given.append((nonce, job.key, job.attempt))
         if taken:
             self.beats.setdefault(owner, 0)  # observers watch it from now on
         return given
 
-    def _take(self, owner: str, room: int) -> list[ModelJob]:
-        """Band by band, of each those that go first and then its line, in order."""
+    def _take(self, room: int) -> list[ModelJob]:
+        """One on its last chance, alone; else what stands in line, unless that is all on its last chance."""
+        return (self._take_suspect() or self._take_line(room) or self._take_suspect()) if room > 0 else []
+
+    def _take_suspect(self) -> list[ModelJob]:
+        suspects = [job for job in self.in_order() if job.aside][:1]
+        for job in suspects:
+            job.held = job.alone = True
+        return suspects
+
+    def _may_start(self, job: ModelJob) -> bool:
+        """Sets one aside that is on its last chance."""
+        job.aside, job.alone, job.goes_first = self.last_chance(job), False, False
+        return not job.aside
+
+    def _take_line(self, room: int) -> list[ModelJob]:
+        """In strict order what waits for another attempt; then band by band those that go first, and the line."""
         taken: list[ModelJob] = []
-        before_all = [job for job in self.in_order() if job.unfinished] if room > 0 else []
+        before_all = [job for job in self.in_order() if job.unfinished]
         for job in before_all:
             if job.state is State.WAITING and len(taken) < room:
-                job.held, job.apart, job.goes_first = True, False, False
-                taken.append(job)
+                job.held = True
+                taken += [job] if self._may_start(job) else []
         if len(taken) < len(before_all):
             return taken
-        apart = any(job.apart and job.owner == owner for job in self.running().values())
         for band in BANDS:
             for job in self.line(band):
-                last_chance = self.last_chance(job)
-                if job.goes_first and len(taken) < room and not (last_chance and apart):
+                if job.goes_first and len(taken) < room:
                     job.goes_first = False
                     if self.handed_out(job):  # else it is still to come in its line
-                        taken.append(job)
-                        job.apart = last_chance
-                        apart = apart or last_chance
+                        taken += [job] if self._may_start(job) else []
             while len(taken) < room:
                 unread = [job for job in self.line(band) if job.place > self.read_to[band]]
                 if not (batch := unread[: room - len(taken)]):
                     break
                 self.read_to[band] = batch[-1].place
                 waiting = [job for job in batch if job.state is State.WAITING and job not in taken]
-                for job in waiting:
-                    job.apart = False
-                taken += waiting
+                taken += [job for job in waiting if self._may_start(job)]
         return taken
 
     def report(self, key: str, nonce: str, number: int) -> str:
@@ -223,7 +234,7 @@ class ModelPlatform:
             return refusal
         if end := self._must_end(job):
             return end
-        self._back_in_line(job)
+        self._back_in_line(job, suspect=job.alone)
         return "ok"
 
     def reclaim(self, key: str, nonce: str, owner: str, counter: str) -> str:
@@ -234,11 +245,11 @@ class ModelPlatform:
             return "alive"
         job.nonce = None
         job.crashes += 1
-        if not job.asked and job.crashes >= self.max_crashes:
+        if not job.asked and job.crashes >= self.max_crashes and (job.alone or self.max_crashes == 1):
             return job.end(State.FAILED)
         if end := self._must_end(job):
             return end
-        self._back_in_line(job)
+        self._back_in_line(job, suspect=self.last_chance(job))
         return "reclaimed"
 
     def _circles(self, job: ModelJob) -> bool:
@@ -250,9 +261,10 @@ class ModelPlatform:
             return job.end(State.CANCELLED)
         return job.end(State.FAILED) if self._circles(job) else None
 
-    def _back_in_line(self, job: ModelJob) -> None:
+    def _back_in_line(self, job: ModelJob, *, suspect: bool) -> None:
         job.state, job.unfinished, job.acknowledged = State.WAITING, self.strict, False
-        job.goes_first = self.handed_out(job)  # else it is still to come, as old as it is
+        job.aside = suspect
+        job.goes_first = not suspect and self.handed_out(job)  # else it is still to come, as old as it is
         job.tell(Status.SUPERSEDED)
 
     def cancel(self, key: str) -> str:

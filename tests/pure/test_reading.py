@@ -43,12 +43,12 @@ def test_the_first_event_of_a_job_is_made_of_its_record() -> None:
     assert event.time == "2025-11-13T02:13:20.123Z"
 
 
-def test_claims_are_read_behind_the_time() -> None:
+def test_claims_are_read_behind_the_time_and_the_word() -> None:
     first = [b"n1", b"a", b"1", b"scan", b"{}", b"", b"0", b"0"]
     second = [b"n2", b"b", b"3", b"drill", b"[]", b'{"attempts":5}', b"2", b"1500"]
     claims = [Claim("n1", "a", 1, "scan", b"{}"), Claim("n2", "b", 3, "drill", b"[]", b'{"attempts":5}', 2, 1.5)]
-    assert to_claims([b"", *first, *second]) == claims
-    assert to_claims([b"250"]) == []
+    assert to_claims([b"", b"", *first, *second]) == claims
+    assert to_claims([b"250", b"empty"]) == []
 
 
 def test_leases_are_read_and_what_somebody_else_wrote_is_left_out() -> None:

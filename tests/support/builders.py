@@ -13,7 +13,7 @@ from streams.events import event_body
 from streams.keys import BANDS, GROUP, PlatformKeys
 from streams.messages import Claim, Event, Job, Lease, Pulse, Record, Step, decode_event, encode
 from streams.options import Options
-from streams.policies import Policy
+from streams.policies import Policy, rules_of
 from streams.reading import read_job, read_leases, read_record, to_claims
 from streams.states import Status
 from streams.transitions import Again, Operation, Transitions, checked, claim, complete, fail, release, report
@@ -36,7 +36,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return all"""
 
-LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front:\w+|unfinished|due|alarms|starts)$")
+LEFTOVER = re.compile(r"(order|parked|starts|dedupe):|(orders|limits|front:\w+|unfinished|suspects|due|alarms|starts)$")
 NOBODY = "nobody-gave-this"  # a nonce that no claim ever carried
 
 
@@ -86,6 +86,7 @@ class Desk:
         self.overall = overall
         self.policy = Policy(overall=overall, max_crashes=max_crashes, **rules)
         self.max_crashes = max_crashes
+        self.company = "locked"  # what else the process of a claimer runs
         self.siblings: tuple[str, ...] = ()  # the other platforms of its lane
         self.owners: dict[str, str] = {}
         self._nonces = (f"n{number}" for number in count(1))
@@ -178,7 +179,7 @@ class Desk:
         return release(self.keys, held.key, held.nonce, self.policy.max_starts)
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
-        return claim(owner, 10.0, self.policy, nonces, self.siblings)
+        return claim(owner, 10.0, rules_of(self.policy, self.siblings), nonces, self.company)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
         return event_body(held.number, Status.PROGRESS, self.owners.get(held.nonce, "~"), step)

@@ -1,0 +1,63 @@
+"""room: places that platforms of a process share, and a job that must have none beside it."""
+
+from consumers.room import Room, Rooms
+
+
+class Platform:
+    """Counts how often it is called."""
+
+    def __init__(self, process: Room) -> None:
+        self.rooms = Rooms((process, Room(4)), 4)
+        self.rung = 0
+
+    def ring(self) -> None:
+        self.rung += 1
+
+    def take(self) -> tuple[int, str]:
+        return self.rooms.take(self.ring)
+
+    def answered(self, word: str) -> None:
+        self.rooms.answered(word, self.ring)
+
+
+def test_a_claim_tells_whether_its_process_runs_anything_else() -> None:
+    process = Room(10)
+    one, other = Platform(process), Platform(process)
+    assert one.take() == (4, "none")
+    assert other.take() == (4, "some")
+
+
+def test_a_process_that_is_asked_to_empties_and_then_runs_one_job_alone() -> None:
+    process = Room(10)
+    one, other = Platform(process), Platform(process)
+    one.take()
+    other.take()
+    other.answered("empty")
+    one.rooms.give(4)
+    assert one.take() == (0, "some"), "it takes nothing more"
+    other.rooms.give(3)
+    assert other.rung == 0
+    other.rooms.give(1)
+    assert other.rung == 1, "the process is empty"
+    assert one.take() == (0, "some")
+    assert other.take() == (4, "locked")
+    other.rooms.give(3)
+    other.answered("alone")
+    assert (one.take()[0], other.take()[0]) == (0, 0)
+    rung = one.rung
+    other.rooms.give(1)
+    assert one.rung == rung + 1
+    assert one.take() == (4, "none")
+
+
+def test_a_claim_that_locked_the_process_and_found_other_jobs_lets_others_in_again() -> None:
+    process = Room(10)
+    one, other = Platform(process), Platform(process)
+    other.answered("empty")
+    assert other.rung == 1, "it is empty already"
+    assert other.take() == (4, "locked")
+    assert one.take() == (0, "some")
+    other.rooms.give(2)
+    other.answered("")
+    assert one.rung > 0
+    assert one.take() == (4, "some")
