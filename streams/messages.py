@@ -91,6 +91,7 @@ class Record(Struct, frozen=True):
     ended_ms: int | None = None
     accepted: str | None = None  # the first entry of a job that has another by now
     first_ms: int | None = None  # when it was first started, once it has been started twice
+    rest_ms: int | None = None  # how long its last wait was to be; not of one that was given as a point in time
     options: str | None = None
     marks: str | None = None
     dedupe: str | None = None

@@ -67,7 +67,7 @@ async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> li
             ("ZCARD", keys["ended_kept"]),
             ("ZCARD", keys["ended_failed"]),
             ("ZCARD", keys["ended_cancelled"]),
-            ("HMGET", keys["control"], "paused", "held_until_ms"),
+            ("HMGET", keys["control"], "paused", "held_until_ms", "held_ms"),
         ]
     replies = await store.commands(commands)
     width = len(SEEN)
@@ -84,7 +84,7 @@ async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> li
         waiting = max(0, sum(lengths) - running - delayed)
         since = oldest.get(keys.platform) if waiting else None
         by, paused_since = read_pause(control[0])
-        held_ms = float(control[1] or 0) - now_ms
+        held_ms = min(float(control[1] or 0) - now_ms, float(control[2] or "inf"))
         overviews.append(
             Overview(
                 platform=keys.platform,

@@ -15,7 +15,9 @@ FEED_COUNT = 200  # entries of one stream in one read
 
 LEASES_COUNT = 250  # leases in one read: a fraction of a millisecond
 
-NUMBERS = frozenset({"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms", "step_bytes"})
+NUMBERS = frozenset(
+    {"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms", "rest_ms", "step_bytes"}
+)
 
 
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:

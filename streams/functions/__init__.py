@@ -43,7 +43,7 @@ class Script(Struct, frozen=True):
     keys: tuple[str, ...] = ()  # of each platform, by name and in the order of `keys.PLATFORM_KEYS`
 
 
-SHARED = ("prelude.lua", "entries.lua", "events.lua", "waking.lua", "calls.lua", "gates.lua", "accept.lua")
+SHARED = ("prelude.lua", "entries.lua", "events.lua", "clock.lua", "waking.lua", "calls.lua", "gates.lua", "accept.lua")
 """Lines the functions share: for all, for those that tell of events, and for those that name one of their functions."""
 
 _HEADER = re.compile(r"((?:--.*\n)+)")
@@ -85,7 +85,10 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     chosen = {name: (sources or functions())[name] for name in names}
     bodies = "\n".join(function.body for function in chosen.values())
     tells = any("events" in function.keys for function in chosen.values()) or "now_ms" in bodies
-    calls = (tells and re.search(rf"\b{name}[.(,]", bodies) for name in ("wake_due", "calls", "gates", "accept"))
+    calls = (
+        tells and re.search(rf"\b{name}[.(,]", bodies)
+        for name in ("(wake_due|mind_clock)", "wake_due", "calls", "gates", "accept")
+    )
     needed = (True, tells, tells, *calls)
     # What tells of events may touch any key. The others get what their headers name: each key costs the server time.
     keys = tuple(key for key in PLATFORM_KEYS if tells or any(key in function.keys for function in chosen.values()))

@@ -30,6 +30,11 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
           call('SET', prefix .. 'args:' .. other, payload)
           call('HSET', prefix .. 'job:' .. other, 'kind', kind, 'options', extra.options or '')
           call('ZADD', due, until_ms, other)
+          if extra.run_at_ms then
+            call('HDEL', prefix .. 'job:' .. other, 'rest_ms')
+          else
+            note_length(prefix .. 'job:' .. other, extra.delay_ms)
+          end
           call('ZREM', alarms, '!' .. other)
           if extra.expires_ms then
             call('ZADD', alarms, extra.expires_ms, '!' .. other)
@@ -94,6 +99,9 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
   if until_ms then
     call('HSET', record, 'seq', emit(key, { seq = 1 }, body(nil, 'delayed', nil, ',"until":"' .. iso(tonumber(until_ms)) .. '"')))
     call('ZADD', due, until_ms, key)
+    if not extra.run_at_ms then
+      note_length(record, extra.delay_ms)
+    end
     return { 'accepted', 'delayed' }
   end
   if extra.first then

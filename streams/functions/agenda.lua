@@ -1,10 +1,14 @@
 -- agenda: see which schedules are due, and when the next one is.
 -- KEYS  schedules  hash  every schedule's definition
 --       ticks      zset  when each one is due next
+--       control    hash  the latest time of the clock
 -- ARGV  passed  how many of those that are due to pass over: the caller cannot read them
 --       most    how many at most
 --       bytes   of definitions at most, beside the first
 -- Returns  <now in ms> <the first tick that is not in this answer, in ms, or nothing> then name, tick, definition of each that is due
+if call('EXISTS', ticks) == 1 then
+  mind_clock()
+end
 local names = call('ZRANGE', ticks, '-inf', now_ms, 'BYSCORE', 'LIMIT', passed, most, 'WITHSCORES')
 local answer, told, size = { now_ms, '' }, 0, 0
 for i = 1, #names, 2 do

@@ -90,9 +90,11 @@ local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 
   'lane_free_ms', 'reserved')
 if state[1] then
   room = 0
-elseif state[2] and tonumber(state[2]) > tonumber(now_ms) then
-  room = 0
-  opens = tonumber(state[2])
+elseif state[2] then
+  local until_ms = held_until()
+  if until_ms > tonumber(now_ms) then
+    room, opens = 0, until_ms
+  end
 end
 if (state[4] or '') ~= lane then
   call('HSET', control, 'lane', lane)
@@ -204,11 +206,11 @@ local function take_suspect()
   end
 end
 
-local woken, expiring = 0, false
+local woken, expiring, walking = 0, false, false
 if not plain then
-  woken, expiring = wake_due(key_overall, key_rate, key_rate_ms)
+  woken, expiring, walking = wake_due(key_overall, key_rate, key_rate_ms)
 end
-more = woken >= 100
+more = woken >= 100 or walking
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end

@@ -28,9 +28,9 @@ local answer = obeyed(record, key, job) or circles(record, key, job, max_starts)
 if not answer then
   local until_ms = now_ms + delay_ms
   rest(record, key, job, format('%.0f', until_ms), body(job.attempt, 'delayed', job.owner, ',"until":"' .. iso(until_ms) ..
-    '"' .. (hold == '1' and ',"reason":"rate"' or '')), order == 'skip')
-  if hold == '1' and until_ms > tonumber(call('HGET', control, 'held_until_ms') or 0) then
-    call('HSET', control, 'held_until_ms', format('%.0f', until_ms))
+    '"' .. (hold == '1' and ',"reason":"rate"' or '')), order == 'skip', delay_ms)
+  if hold == '1' and until_ms > held_until() then
+    call('HSET', control, 'held_until_ms', format('%.0f', until_ms), 'held_ms', delay_ms)
   end
 end
 drop(nonce)

@@ -322,10 +322,32 @@ local function back_in_line(record, key, job, reason, suspect)
   ring()
 end
 
+-- A wait with a length begins. It is kept beside its time, and so is the latest time of the clock: should the clock be
+-- set back, the wait lasts no longer than that; see clock.lua.
+local function note_length(record, length_ms)
+  call('HSET', record, 'rest_ms', length_ms)
+  if tonumber(call('HGET', control, 'latest_ms') or 0) < tonumber(now_ms) then
+    call('HSET', control, 'latest_ms', now_ms)
+  end
+end
+
+-- Until when the platform is held because a handler found a rate exceeded; after the clock was set back no longer than
+-- for the hold's own length.
+local function held_until()
+  local hold = call('HMGET', control, 'held_until_ms', 'held_ms')
+  local until_ms, length = tonumber(hold[1] or 0) or 0, tonumber(hold[2] or nil)
+  if length and until_ms - now_ms > length then
+    until_ms = now_ms + length
+    call('HSET', control, 'held_until_ms', format('%.0f', until_ms))
+  end
+  return until_ms
+end
+
 -- Every "not before": the job rests until its time. It is not stranded.
-local function rest(record, key, job, until_ms, event, skip)
+local function rest(record, key, job, until_ms, event, skip, length_ms)
   local seq = emit(key, job, event)
   call('HSET', record, 'state', 'delayed', 'seq', seq)
+  note_length(record, length_ms)
   hold_entry(record, key, job)
   call('ZADD', due, until_ms, key)
   keep_place(key, job)

@@ -32,7 +32,7 @@ if not answer and failures < tonumber(attempts) and not worn_out(record, job, ma
   answer = 'retrying'
   local until_ms = now_ms + delay_ms
   rest(record, key, job, format('%.0f', until_ms), body(job.attempt, answer, job.owner,
-    ',"retryAt":"' .. iso(until_ms) .. '"' .. more), order == 'skip')
+    ',"retryAt":"' .. iso(until_ms) .. '"' .. more), order == 'skip', delay_ms)
 elseif not answer then
   answer = 'failed'
   finish(record, key, job, answer, body(job.attempt, answer, job.owner, more))

@@ -118,6 +118,6 @@ for sibling in string.gmatch(lane, '%S+') do
   end
 end
 
-local gates = call('HMGET', control, 'paused', 'held_until_ms')
+local gates = { call('HGET', control, 'paused'), call('HGET', control, 'held_until_ms') and format('%.0f', held_until()) }
 local oldest = tonumber(rate) > 0 and call('LINDEX', starts, -rate)
 return { { now_ms, gates[1], gates[2], oldest, runs, call('ZSCORE', suspects, key) and 1 }, count_before(), of_limit, of_order, running, of_lane }

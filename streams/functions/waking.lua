@@ -1,8 +1,9 @@
 -- What happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
 
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
--- many there were, and whether others may have expired as well.
+-- many there were, whether others may have expired as well, and whether there are more times to put right.
 local function wake_due(key_overall, key_rate, key_rate_ms)
+  local walking = mind_clock()
   local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
   for _, key in ipairs(woken) do
     call('ZREM', due, key)
@@ -36,5 +37,5 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
       end
     end
   end
-  return #woken + #rung_alarms / 2, #rung_alarms == 200
+  return #woken + #rung_alarms / 2, #rung_alarms == 200, walking
 end

@@ -97,3 +97,9 @@ async def test_a_job_is_delayed_after_the_server_forgot_the_script(desk: Desk) -
     held = await desk.start()
     await forget_scripts(desk.store)
     assert await desk.delay(held, 1) == "ok"
+
+
+async def test_a_hold_without_a_time_holds_nothing(desk: Desk) -> None:
+    await desk.submit("a")
+    await desk.store.command("HSET", desk.keys["control"], "held_until_ms", "soon")
+    assert [held.key for held in await desk.claim()] == ["a"]

@@ -349,7 +349,6 @@ async def test_a_job_that_does_not_wait_has_no_reasons(desk: Desk) -> None:
     [
         ("limits", "l", "many"),
         ("limits", "l", "1.5"),
-        ("control", "held_until_ms", "soon"),
     ],
 )
 async def test_text_where_a_number_belongs_hides_no_job(

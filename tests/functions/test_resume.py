@@ -18,13 +18,18 @@ async def test_resuming_what_is_not_paused_wakes_nobody(desk: Desk) -> None:
         assert await desk.transitions.resume(desk.keys) == "again"
 
 
-async def test_a_hold_outlasts_a_pause(desk: Desk) -> None:
-    held = await desk.start("a")
-    await desk.delay(held, 3600, hold=True)
-    await desk.submit("b")
+async def test_a_hold_is_lifted_with_or_without_a_pause(desk: Desk) -> None:
+    await desk.submit("a", "b", "c")
+    first, second, _ = await desk.claim(slots=3)
+    await desk.submit("d", "e")
+    await desk.delay(first, 3600, hold=True)
+    assert await desk.claim() == []
+    assert await desk.transitions.resume(desk.keys) == "ok"
+    assert [held.key for held in await desk.claim()] == ["d"]
+    await desk.delay(second, 3600, hold=True)
     await desk.transitions.pause(desk.keys, "ann")
-    await desk.transitions.resume(desk.keys)
-    assert await desk.claim(slots=9) == []
+    assert await desk.transitions.resume(desk.keys) == "ok"
+    assert [held.key for held in await desk.claim()] == ["e"]
 
 
 async def test_a_platform_is_resumed_after_the_server_forgot_the_script(desk: Desk) -> None:
