@@ -1,6 +1,7 @@
-"""The store's clock jumps: silence is counted by whoever listens, so nobody is robbed and nobody is left for dead."""
+"""The store's clock jumps: silence is counted by whoever listens, and no wait lasts longer than its own length."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,8 +10,17 @@ from typing import NoReturn
 import pytest
 
 from ops.store import OwnStore, bundled_server
+from producers.producer import Submission
+from producers.schedules import Schedules
+from streams.keys import PlatformKeys
+from streams.options import Options
+from streams.policies import Platforms
+from streams.schedules import Schedule
+from streams.transitions import Transitions
+from tests.life.asking import STEERED
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
 
 LIBRARIES = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
@@ -73,3 +83,47 @@ async def test_a_clock_that_jumps_robs_nobody_and_hides_no_death(
         clock.move(-2)
         assert (await deployment.started(job, attempt=2)).workerId != owner
         assert (await deployment.ended(job))[-1].status == "completed"
+
+
+async def wait_until(what: str, deployment: Deployment, *jobs: str, status: str) -> None:
+    async def seen() -> bool:
+        return all([status in {event.status.value for event in await deployment.history(job)} for job in jobs])
+
+    await eventually(what, seen)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("hours", [(1, 0), (0, -1)], ids=["ahead and corrected", "set back"])
+async def test_a_clock_that_jumps_lets_nothing_wait_longer_than_its_own_length(
+    clocked: tuple[OwnStore, Clock], tmp_path: Path, hours: tuple[int, int]
+) -> None:
+    store, clock = clocked
+    before, after = hours
+    clock.move(before)
+    async with Deployment(store.url, tmp_path) as deployment:
+        await deployment.consumer("kurly", "hwahae", TAILRACE_HANDLERS=STEERED)
+        submit = deployment.producer.submit
+        later = Submission("kurly", "drill", {"steps": 1, "seconds": 0}, options=Options(delay_seconds=4))
+        waits = [
+            await deployment.submit("kurly", steps=1, seconds=0, fail_times=1),
+            (await submit(later)).job_id,
+            await deployment.submit("hwahae", kind="left-alone", seconds=4),
+        ]
+        behind = await deployment.submit("hwahae", steps=1, seconds=0)
+        await Schedules(Transitions(deployment.store), Platforms()).upsert(
+            Schedule(name="each", platform="kurly", kind="drill", args={"steps": 1, "seconds": 0}, every_seconds=1)
+        )
+        await wait_until("the retry waits", deployment, waits[0], status="retrying")
+        await wait_until("the platform is held", deployment, waits[2], status="delayed")
+        clock.move(after)
+        ticked = len(await deployment.store.command("KEYS", f"{PlatformKeys('kurly').record('each')}*"))
+        begun = time.monotonic()
+        for job in (*waits, behind):
+            assert (await deployment.ended(job))[-1].status == "completed"
+        assert time.monotonic() - begun < 20, "not an hour"
+
+        async def ticks() -> bool:
+            found = await deployment.store.command("KEYS", f"{PlatformKeys('kurly').record('each')}*")
+            return len(found) > ticked
+
+        await eventually("the schedule ticks", ticks)
