@@ -46,15 +46,25 @@ class Workers:
         """Ask every consumer of a platform to drain and leave; its supervisor starts it anew."""
         keys = locate(self._platforms, request)
         await read_body(request, ActBody)
+        # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
+        name = key_of(request, None, "") or new_key()
+        owners = await self._owned(keys)
+        while await self._transitions.restart(keys, name, owners) is None:
+            owners = await self._owned(keys)  # a worker has started since we looked
+        data = {"platform": keys.platform, "status": "restarting", "workers": owners}
+        headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
+        return reply({"success": True, "data": data}, 202, headers)
+
+    async def _owned(self, keys: PlatformKeys) -> list[str]:
+        """The workers of a platform that have beaten, which they do on all their platforms at once.
+
+        Raises a `Refusal` if one of them serves platforms that the key is not for.
+        """
         beats, *others = await self._transitions.observe([keys, *self._hidden])
         if any(owner in other for other in others for owner in beats):
             detail = "a worker of this platform serves others too, which this key is not for"
             raise Refusal(409, "WORKER_SHARED", detail)
-        # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
-        await self._transitions.restart(keys, key_of(request, None, "") or new_key())
-        data = {"platform": keys.platform, "status": "restarting", "workers": sorted(beats)}
-        headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
-        return reply({"success": True, "data": data}, 202, headers)
+        return sorted(owner for owner, counter in beats.items() if counter != "0")
 
 
 def described(consumer: Consumer, about: About = NOTHING, jobs: Sequence[str] = ()) -> dict[str, Any]:

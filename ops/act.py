@@ -89,14 +89,15 @@ async def resume(store: Store, options: argparse.Namespace) -> Answer:
 
 async def restart(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    transitions = Transitions(store)
+    transitions, request = Transitions(store), new_key()
     (beats,) = await transitions.observe([keys])
+    while beats and await transitions.restart(keys, request, beats) is None:
+        (beats,) = await transitions.observe([keys])  # a worker has started since
     if not beats:
         name = keys.platform
         raise TailraceError(
             f"no consumer serves {name}; start one: `python3 -m ops consume {name}`, or all: `python3 -m ops up`"
         )
-    await transitions.restart(keys, new_key())
     names = sorted(beats)
     told = f"asked to drain and start anew: {', '.join(names)}; `{command('workers', options.data)}` shows who is there"
     return {"platform": keys.platform, "status": "restarting", "workers": names}, told

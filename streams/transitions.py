@@ -5,7 +5,7 @@ it carries what makes it idempotent: the job's key, a nonce, a running number. `
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -173,9 +173,11 @@ class Transitions:
     async def resume(self, platform: PlatformKeys) -> str:
         return await self._word(ACTING, platform, Operation("resume", (), ()))
 
-    async def restart(self, platform: PlatformKeys, request: str) -> int:
-        """`request` names what is asked: a call that is repeated under the same name counts once."""
-        return int(checked((await self.run(ACTING, [(platform, [Operation("restart", (), (request,))])]))[0]))
+    async def restart(self, platform: PlatformKeys, request: str, owners: Iterable[str]) -> int | None:
+        """Ask these consumers to leave, once for each name of a request. None: there is another, and none was asked."""
+        asking = Operation("restart", (), (request, " ".join(owners)))
+        answer = checked((await self.run(ACTING, [(platform, [asking])]))[0])
+        return None if answer == b"changed" else int(answer)
 
     async def schedule(
         self,

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import httpx2
 import pytest
@@ -13,10 +13,13 @@ from gateway.app import create_app
 from gateway.auth import Scope
 from gateway.guard import NEEDS, PUBLIC
 from gateway.settings import GatewaySettings
+from streams.connection import Store
+from streams.keys import PlatformKeys
 from streams.policies import Platforms
 from streams.settings import StreamsSettings
-from tests.gateway.gateways import CHECKOUT
-from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
+from streams.transitions import Transitions
+from tests.gateway.gateways import CHECKOUT, gateway_thread
+from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, SETTING, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
 from tests.support.builders import Desk
 
 SETTINGS = GatewaySettings(streams=StreamsSettings(url="redis://127.0.0.1:1", platforms=Platforms()))
@@ -329,3 +332,24 @@ async def test_a_limited_key_restarts_no_worker_that_others_share(
     assert (refused.status_code, refused.json()["code"]) == (409, "WORKER_SHARED")
     assert "research" not in refused.text
     assert (await restarted(WHOLE)).status_code == 202
+
+
+async def test_a_shared_worker_that_starts_while_a_limited_key_asks_is_not_restarted(
+    valkey_url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = [(PlatformKeys(platform), ()) for platform in ("ably", "research")]
+    look = Transitions.observe
+
+    async def look_before_it_starts(self: Transitions, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
+        seen = await look(self, platforms)
+        await self.beat(served, "of-many")
+        return seen
+
+    monkeypatch.setattr(Transitions, "observe", look_before_it_starts)
+    with gateway_thread(valkey_url, {"TAILRACE_API_KEYS": SETTING}) as gateway:
+        async with httpx2.AsyncClient(base_url=gateway.url, timeout=20, verify=False) as http:
+            refused = await http.post("/api/v2/workers/ably/restart", headers=shown(SHOPS))
+            assert (refused.status_code, refused.json()["code"]) == (409, "WORKER_SHARED")
+            assert not await store.command("EXISTS", served[0][0]["control"])
+            answer = await http.post("/api/v2/workers/ably/restart", headers=shown(WHOLE))
+            assert answer.json()["data"]["workers"] == ["of-many"]

@@ -88,7 +88,8 @@ async def test_a_restart_drains_the_workers_of_its_platform_alone(deployment: De
     first, second, other = await asyncio.gather(*starting)
     job = await ask(deployment, "kurly", args={"steps": 5, "seconds": 0.1})
     await deployment.reached(job, 1)
-    assert await Transitions(deployment.store).restart(PlatformKeys("kurly"), "once") == 1
+    meant = [first.owner, second.owner]
+    assert await Transitions(deployment.store).restart(PlatformKeys("kurly"), "once", meant) == 1
     assert [await worker.ended() for worker in (first, second)] == [75, 75]
     history = await deployment.history(job)
     assert (history[-1].status, history[-1].attempt) == (Status.COMPLETED, 1)
@@ -142,7 +143,8 @@ async def test_up_starts_a_worker_anew_that_was_asked_to_restart(tmp_path: Path)
                 return bool(await store.command("HLEN", keys["beats"]))
 
             await eventually("it beats", serves)
-            await Transitions(store).restart(keys, "once")
+            (beats,) = await Transitions(store).observe([keys])
+            assert await Transitions(store).restart(keys, "once", beats) == 1
         await asyncio.to_thread(up.wait_until, "it ended", lambda: not before.is_running())
         after = await asyncio.to_thread(up.wait_for_consumer, "kurly")
         assert after.pid != before.pid
