@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from streams.errors import BadConfiguration, Forbidden
 from streams.policies import Platforms
@@ -99,7 +100,16 @@ class Narrowed(Platforms):
     """The platforms of one key. To it the others are not there."""
 
     def __init__(self, policies: Platforms, names: frozenset[str]) -> None:
-        super().__init__({name: policy for name, policy in policies.items() if name in names})
+        own = {name: policy for name, policy in policies.items() if name in names}
+        # A lane may have the name of a platform. If that one is hidden, the lane is called by the first of ours in it.
+        hidden = policies.keys() - own.keys()
+        lanes = {policy.lane: name for name, policy in reversed(own.items())}
+        super().__init__(
+            {
+                name: replace(policy, lane=lanes[policy.lane]) if policy.lane in hidden else policy
+                for name, policy in own.items()
+            }
+        )
 
     def known(self, name: str) -> str:
         if name not in self._policies:
