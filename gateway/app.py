@@ -89,7 +89,7 @@ def answering(
 ) -> Starlette:
     """The URL map over these platforms: of others it does not know."""
     transitions = Transitions(store)
-    producer = Producer(transitions, platforms, fitness)
+    producer = Producer(transitions, platforms, fitness, settings.kinds)
     submissions = Submissions(producer)
     plans = Plans(producer)
     presence = Presence(transitions, platforms)
@@ -100,14 +100,14 @@ def answering(
     trends = Trends(sampler, platforms)
     storage = Storage(store, platforms)
     metrics = Metrics(store, platforms, presence, live, settings.process)
-    schedules = ScheduleRoutes(Schedules(transitions, platforms))
+    schedules = ScheduleRoutes(Schedules(transitions, platforms, settings.kinds))
     history = History(store, jobs)
     streams = Streams(live, jobs, settings.ping_seconds)
     pages = Pages(locked=bool(settings.keys))
     openapi = OpenApi(locked=bool(settings.keys))
     everything = Everything(live, platforms, settings.ping_seconds)
     tickets = Tickets(store, jobs)
-    sessions = Sessions(store, settings.keys, settings.origins)
+    sessions = Sessions(store, settings.keys, settings.origins, settings.kinds)
 
     async def healthz(_: Request) -> Response:
         return reply({"status": "ok"})

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gateway.answers import Count
 from gateway.auth import Scope
-from gateway.bodies import Body, Nothing, PlatformName
+from gateway.bodies import Body, Nothing, PlatformName, Word
 from gateway.replies import JSON
 from gateway.tickets import SessionBody, TicketBody
 
@@ -65,11 +65,15 @@ class Ticket(Struct, frozen=True):
 
 
 class Caller(Struct, frozen=True):
-    """What the caller may do; `key` is a name that tells nothing, null: there are no keys. `platforms` null: all."""
+    """What the caller may do; `key` is a name that tells nothing, null: there are no keys. `platforms` null: all.
+
+    `kinds`: the built-in kinds that this gateway accepts. It does not know the kinds of your own handlers.
+    """
 
     key: str | None
     scopes: list[Scope]
     platforms: list[PlatformName] | None
+    kinds: list[Word]
 
 
 class Alive(Struct, frozen=True):

@@ -9,11 +9,14 @@ from msgspec import Struct
 from gateway.auth import NO_KEYS, SETTING, Keys
 from gateway.limits import Caps
 from gateway.origins import read_origins
+from producers.kinds import ALL_KINDS, Kinds
 from streams.errors import BadConfiguration
 from streams.settings import Environment, StreamsSettings
 
 PROCESSES = "TAILRACE_GATEWAY_PROCESSES"
 MOST_PROCESSES = 64
+DRILL = "TAILRACE_DRILL"
+NO_DRILL = Kinds({"drill": f"drill is switched off on this gateway; {DRILL}=on allows it"})
 
 
 class GatewaySettings(Struct, frozen=True):
@@ -27,6 +30,9 @@ class GatewaySettings(Struct, frozen=True):
     ping_seconds: float = 15.0  # a comment on quiet streams, well under the idle limits of proxies
     grace_seconds: float = 8.0  # for open requests after SIGTERM; longer than a store that hangs keeps them waiting
     keys: Keys = NO_KEYS  # TAILRACE_API_KEYS; whoever brings none of them is refused
+    drill: str = (
+        "auto"  # TAILRACE_DRILL; on or off: whether drills are accepted, which can kill a worker; auto: no keys
+    )
     origins: frozenset[str] = frozenset()  # TAILRACE_CORS_ORIGINS; other sites whose pages may read our answers
     caps: Caps = Caps()
 
@@ -44,6 +50,12 @@ class GatewaySettings(Struct, frozen=True):
             )
         if self.processes > 1 and sys.platform != "linux":  # others do not share out what comes to one port
             raise BadConfiguration(f"{PROCESSES} is {self.processes}; more than one needs Linux")
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds that this gateway accepts."""
+        allowed = self.drill == "on" or (self.drill == "auto" and not self.keys)
+        return ALL_KINDS if allowed else NO_DRILL
 
     @classmethod
     def read(
@@ -64,6 +76,7 @@ class GatewaySettings(Struct, frozen=True):
                 port=env.whole("PORT", 3989, most=65535) if port is None else port,
                 processes=env.whole(PROCESSES, 1, least=1, most=MOST_PROCESSES) if processes is None else processes,
                 keys=NO_KEYS if (entries := env.secret(SETTING)) is None else Keys.read(entries, streams.platforms),
+                drill=env.choice(DRILL, "auto", ("on", "off", "auto")),
                 origins=read_origins(env.words("TAILRACE_CORS_ORIGINS")),
                 caps=Caps.read(env),
             )

@@ -95,7 +95,7 @@ class Submissions:
             args = {name: value for name, value in body.params.items() if name != "platform"}
         key = key_of(request, body.jobId, "jobId")
         asked = Submission(platform, kind, args, key, Options(priority=body.priority))
-        names = {"id": "jobId", "platform": "params.platform", "args": "params"}
+        names = {"id": "jobId", "platform": "params.platform", "args": "params", "kind": "workflow_id"}
         if kind == "scan":
             names["args.params"] = "params"
         job = await submit(self._producer, request, asked, names)

@@ -16,6 +16,7 @@ from gateway.bodies import Body, JobId, Nothing, read_body
 from gateway.jobs import Jobs
 from gateway.origins import FOREIGN, is_ours
 from gateway.replies import Refusal, reply
+from producers.kinds import Kinds
 from streams.connection import Store
 from streams.errors import JobNotFound
 from streams.keys import session_key, ticket_key
@@ -99,8 +100,9 @@ class Tickets:
 class Sessions:
     """The routes of somebody at the page: sign in, who am I, sign out."""
 
-    def __init__(self, store: Store, keys: Keys, allowed: frozenset[str]) -> None:
+    def __init__(self, store: Store, keys: Keys, allowed: frozenset[str], kinds: Kinds) -> None:
         self._keys = keys
+        self._kinds = kinds
         self._allowed = allowed
         self._pouch = Pouch(store)
 
@@ -110,7 +112,7 @@ class Sessions:
             return FOREIGN
         body = await read_body(request, SessionBody, SESSION_BYTES)
         if not self._keys:
-            return reply(told(None))
+            return reply(self._told(None))
         secret = bearer(request.scope["headers"]) if body.key is None else body.key.encode(errors="replace")
         key = self._keys.find(secret) if secret else None
         if key is None:
@@ -120,10 +122,10 @@ class Sessions:
         cookie = f"{COOKIE}={await self._pouch.open(key)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
         # We may stand behind a proxy that speaks TLS for us; the browser knows, and names its origin.
         secure = request.headers.get("origin", "").startswith("https://")
-        return reply(told(key), headers={"Set-Cookie": cookie + "; Secure" * secure})
+        return reply(self._told(key), headers={"Set-Cookie": cookie + "; Secure" * secure})
 
     async def show(self, request: Request) -> Response:
-        return reply(told(request.scope.get(CALLER)))
+        return reply(self._told(request.scope.get(CALLER)))
 
     async def close(self, request: Request) -> Response:
         await read_body(request, Nothing)
@@ -132,12 +134,12 @@ class Sessions:
         gone = f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
         return Response(status_code=204, headers={"Set-Cookie": gone, "Cache-Control": "no-store"})
 
-
-def told(key: Key | None) -> dict[str, Any]:
-    """What the caller may do; without keys that is everything."""
-    scopes = list(Scope) if key is None else [scope for scope in Scope if key.may(scope)]
-    platforms = sorted(key.platforms) if key and key.platforms is not None else None
-    return {"data": {"key": key.name if key else None, "scopes": scopes, "platforms": platforms}}
+    def _told(self, key: Key | None) -> dict[str, Any]:
+        """What the caller may do, and which built-in kinds this gateway accepts; without keys the caller may do all."""
+        scopes = list(Scope) if key is None else [scope for scope in Scope if key.may(scope)]
+        platforms = sorted(key.platforms) if key and key.platforms is not None else None
+        name = key.name if key else None
+        return {"data": {"key": name, "scopes": scopes, "platforms": platforms, "kinds": self._kinds.built_in}}
 
 
 def hashed(secret: str) -> str:

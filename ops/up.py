@@ -221,8 +221,8 @@ def example(platforms: list[str]) -> tuple[str, str, str]:
     if FIRST[0] in platforms:
         query = json.dumps({"query": "why do rivers meander"})
         return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"
-    body = json.dumps({"platform": platforms[0], "kind": "drill", "args": {"steps": 5, "seconds": 1}})
-    return "/api/jobs", body, f"submit {platforms[0]} drill --follow"
+    body = json.dumps({"platform": platforms[0], "kind": "scan"})
+    return "/api/jobs", body, f"submit {platforms[0]} scan --follow"
 
 
 async def wait_until_ready(host: str, port: int) -> None:

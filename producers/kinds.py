@@ -1,5 +1,6 @@
 """The kinds that come with Tailrace and the args each one takes; a user's own kinds are checked by the consumer."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -53,7 +54,7 @@ class ProcessMaterial(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Drill(Struct, frozen=True, forbid_unknown_fields=True):
-    """Try a deployment: work, fail, block or die on command."""
+    """Try a deployment: work, fail, block or die on command. A gateway with keys refuses it unless it is allowed."""
 
     steps: Annotated[int, Meta(ge=0, le=100_000)] = 5
     seconds: Annotated[float, Meta(ge=0, le=86_400)] = 2.0  # per step
@@ -72,6 +73,27 @@ KINDS: Final[dict[str, type[Struct]]] = {
     "process-material": ProcessMaterial,
     "drill": Drill,
 }
+
+
+class Kinds:
+    """The kinds that can be submitted in one place: all, except built-in ones that are switched off there."""
+
+    def __init__(self, off: Mapping[str, str] | None = None) -> None:
+        """`off`: kinds that are refused, each with the reason that the caller reads."""
+        self._off = dict(off or {})
+
+    @property
+    def built_in(self) -> list[str]:
+        return [kind for kind in KINDS if kind not in self._off]
+
+    def check(self, kind: str, args: Any) -> None:
+        """Raise `WrongField` for a kind that is switched off, and for args that a built-in kind cannot take."""
+        if reason := self._off.get(kind):
+            raise WrongField("kind", reason)
+        check_args(kind, args)
+
+
+ALL_KINDS: Final = Kinds()
 
 
 def check_args(kind: str, args: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from producers.kinds import check_args
+from producers.kinds import ALL_KINDS, Kinds
 from streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
 from streams.fitness import Fitness
 from streams.keys import check_key, check_word, join_id
@@ -67,11 +67,18 @@ class Submitted(Struct, frozen=True):
 class Producer:
     """The door through which every job comes in."""
 
-    def __init__(self, transitions: Transitions, platforms: Platforms, fitness: Fitness | None = None) -> None:
+    def __init__(
+        self,
+        transitions: Transitions,
+        platforms: Platforms,
+        fitness: Fitness | None = None,
+        kinds: Kinds = ALL_KINDS,
+    ) -> None:
         """With `fitness`, no job is accepted while the store would lose it."""
         self._transitions = transitions
         self._platforms = platforms
         self._fitness = fitness
+        self._kinds = kinds
 
     async def submit(self, submission: Submission) -> Submitted:
         """Accept a job. Raises `WrongField` or `OtherBody`, or a `StoreError` whose `job_ids` names it if it may exist.
@@ -161,7 +168,7 @@ class Producer:
         if not submission.options.plain:  # what it says of attempts and times must fit the rest of the rules
             self._platforms[platform].retrying(submission.options)
         kind = check_word(submission.kind, "kind")
-        check_args(kind, submission.args)
+        self._kinds.check(kind, submission.args)
         key = new_key() if submission.id is None else check_key(submission.id)
         try:
             return Job(platform, key, kind, encode(submission.args), submission.options)

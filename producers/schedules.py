@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from producers.kinds import check_args
+from producers.kinds import ALL_KINDS, Kinds
 from producers.producer import fingerprint
 from streams.errors import BadConfiguration, ScheduleNotFound, WrongField
 from streams.events import iso
@@ -33,13 +33,14 @@ LARGEST = 64 * 1024  # of a definition: it is read at each of its ticks
 class Schedules:
     """Every way in which a schedule may be changed."""
 
-    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
+    def __init__(self, transitions: Transitions, platforms: Platforms, kinds: Kinds = ALL_KINDS) -> None:
         self._transitions = transitions
         self._platforms = platforms
+        self._kinds = kinds
 
     async def upsert(self, schedule: Schedule) -> Planned:
         """Keep a schedule, new or changed. Its next tick stays while its times do; one that is paused stays paused."""
-        check(schedule, self._platforms)
+        check(schedule, self._platforms, self._kinds)
         keys = PlatformKeys(schedule.platform)
         while True:
             now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, schedule.name)
@@ -108,10 +109,10 @@ class Schedules:
         return keys
 
 
-def check(schedule: Schedule, platforms: Platforms) -> None:
+def check(schedule: Schedule, platforms: Platforms, kinds: Kinds = ALL_KINDS) -> None:
     """Refuse what no consumer could do, naming the field; its times have checked themselves."""
     platforms.known(schedule.platform)
-    check_args(schedule.kind, schedule.args)
+    kinds.check(schedule.kind, schedule.args)
     try:
         size = len(encode_schedule(schedule))
     except (TypeError, ValueError, RecursionError) as error:

@@ -17,23 +17,26 @@ const EXAMPLES = {
 // `from`: the job whose platform, kind and args are given; it stays as it is.
 export async function openSubmit(given = {}) {
   let platforms = [];
+  let kinds = Object.keys(EXAMPLES);
   let wrong = "";
   try {
-    platforms = (await ask("/api/platforms?wait=0")).data.map(({ platform }) => platform);
+    const [shown, session] = await Promise.all([ask("/api/platforms?wait=0"), ask("/api/session")]);
+    platforms = shown.data.map(({ platform }) => platform);
+    kinds = kinds.filter((kind) => session.data.kinds.includes(kind)); // a gateway may refuse some
   } catch {
     wrong = "The gateway does not answer just now.";
   }
-  dialog("submit", given.from ? "Edit and submit as a new job" : "New job", form(given, platforms));
+  dialog("submit", given.from ? "Edit and submit as a new job" : "New job", form(given, platforms, kinds));
   const fields = by("submit-form").elements;
   by("submit-wrong").textContent = wrong;
   if (given.platform) fields.platform.value = given.platform;
-  fields.kind.value = given.kind ?? (fields.kind.value || "drill");
+  fields.kind.value = given.kind ?? (fields.kind.value || kinds[0]);
   if (given.args !== undefined) fields.args.value = JSON.stringify(given.args, null, 2);
   else if (!fields.args.value || given.from) example(!!given.from);
   if (given.from) fields.args.focus();
 }
 
-function form({ from }, platforms) {
+function form({ from }, platforms, kinds) {
   const text = { autocomplete: "off", spellcheck: "false" };
   return h("form", { id: "submit-form", onsubmit: submit },
     from && h("p", { class: "dim" }, h("code", null, from), " stays as it is; what you submit is a job of its own."),
@@ -47,7 +50,7 @@ function form({ from }, platforms) {
       h("label", null, "Delay, seconds ", h("input", { name: "delay_seconds", type: "number", min: "0", step: "any", placeholder: "0" }))),
     h("p", { id: "submit-wrong", class: "wrong", role: "alert" }),
     h("menu", null, h("button", { type: "button", onclick: () => by("submit").close() }, "Close"), h("button", { class: "primary" }, from ? "Submit as a new job" : "Submit")),
-    h("datalist", { id: "kinds" }, Object.keys(EXAMPLES).map((kind) => h("option", { key: kind, value: kind }))));
+    h("datalist", { id: "kinds" }, kinds.map((kind) => h("option", { key: kind, value: kind }))));
 }
 
 function example(anew = false) {

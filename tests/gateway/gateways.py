@@ -23,6 +23,7 @@ from streams import lifeline
 from streams.settings import Environment
 
 CHECKOUT = Path(__file__).parents[2]
+DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys
 
 PINGING = """
 import sys
@@ -39,7 +40,7 @@ def environment(store_url: str | None, **more: str) -> dict[str, str]:
     strange = ("REDIS_", "TAILRACE_", "PYTHONDONTWRITEBYTECODE")  # without the last one a start is a fifth shorter
     kept = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
     given = {"REDIS_URL": store_url} if store_url else {}
-    return {**kept, "HOST": "127.0.0.1", "LOG_FORMAT": "text", **given, **more}
+    return {**kept, "HOST": "127.0.0.1", "LOG_FORMAT": "text", **DRILLING, **given, **more}
 
 
 class GatewayProcess:
@@ -114,7 +115,7 @@ def gateway_thread(
 
     Its loop is Python's own: two loops of uvloop in two threads crash now and then, or hang when they are closed.
     """
-    read = GatewaySettings.read(Environment({"REDIS_URL": store_url, **(variables or {})}), port=0)
+    read = GatewaySettings.read(Environment({"REDIS_URL": store_url, **DRILLING, **(variables or {})}), port=0)
     settings = replace(read, ping_seconds=ping_seconds, **more)
     listener = bind(settings.host, settings.port)
     url = url_of(listener)

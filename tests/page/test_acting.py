@@ -240,3 +240,19 @@ async def test_a_gateway_with_keys_asks_for_one(valkey_url: str, visitor: Visito
         )
         visitor.errors = [error for error in visitor.errors if "401" not in error]
         await visitor.open("about:blank")
+
+
+async def test_the_form_offers_no_kind_that_the_gateway_refuses(valkey_url: str, visitor: Visitor) -> None:
+    with GatewayProcess(valkey_url, {"TAILRACE_API_KEYS": "somebodys-long-key-0123", "TAILRACE_DRILL": ""}) as gateway:
+        await visitor.open(gateway.url)
+        await visitor.page.fill("#signin-key", "somebodys-long-key-0123")
+        await visitor.page.keyboard.press("Enter")
+        await visitor.sees(".platforms", "research")
+        await visitor.page.locator("#submit-open").click()
+        await expect(visitor.page.locator("#submit-form [name=kind]")).to_have_value("research", timeout=PATIENCE_MS)
+        offered = await visitor.ask("[...document.querySelectorAll('#kinds option')].map(({ value }) => value)")
+        assert offered == ["research", "scan", "make-plan", "process-material"]
+        await visitor.page.get_by_role("button", name="Submit", exact=True).click()
+        await visitor.state("waiting")
+        visitor.errors = [error for error in visitor.errors if "401" not in error]
+        await visitor.open("about:blank")

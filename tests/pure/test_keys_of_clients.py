@@ -150,6 +150,33 @@ def test_narrowed_platforms_know_no_others() -> None:
         narrowed.known("research")
 
 
+def test_a_lane_named_after_a_hidden_platform_is_called_by_one_of_the_others() -> None:
+    narrowed = Narrowed(Platforms(), frozenset({"single_product", "multi_platform", "ably"}))
+    assert [policy.lane for policy in narrowed.values()] == [None, "single_product", "single_product"]
+    assert narrowed.siblings("multi_platform") == ("single_product",)
+    assert Narrowed(Platforms(), frozenset({"extract", "single_product"}))["single_product"].lane == "extract"
+
+
+@pytest.mark.parametrize(
+    ("variables", "accepted"),
+    [
+        ({}, True),
+        ({"TAILRACE_API_KEYS": SECRET}, False),
+        ({"TAILRACE_API_KEYS": SECRET, "TAILRACE_DRILL": "on"}, True),
+        ({"TAILRACE_API_KEYS": SECRET, "TAILRACE_DRILL": "off"}, False),
+        ({"TAILRACE_DRILL": "OFF"}, False),
+        ({"TAILRACE_DRILL": "on"}, True),
+    ],
+)
+def test_drill_is_off_with_keys_unless_it_is_allowed(variables: dict[str, str], accepted: bool) -> None:
+    assert ("drill" in GatewaySettings.read(Environment(variables)).kinds.built_in) is accepted
+
+
+def test_a_wrong_word_for_drill_names_the_setting() -> None:
+    with pytest.raises(BadConfiguration, match="TAILRACE_DRILL is 'yes'"):
+        GatewaySettings.read(Environment({"TAILRACE_DRILL": "yes"}))
+
+
 # Limits
 
 
