@@ -1,6 +1,5 @@
 """How a consumer is told what to do."""
 
-import os
 import re
 import secrets
 import socket
@@ -86,9 +85,10 @@ def _served(platforms: Platforms, names: tuple[str, ...], source: str) -> tuple[
 def _owner(service: str) -> str:
     """Readable at night, and never the same twice: a name that came back could pass for one that fell silent.
 
-    At most 64 characters: 18 of the service, 18 of the host, the pid, and 64 random bits.
+    At most 18 characters of the service, 18 of the host, and 64 random bits. Every event of an attempt holds it, so it
+    is short; `workers` tells the process id.
     """
     words = [
         re.sub(r"[^A-Za-z0-9_-]+", "-", part)[:18].strip("-") or "consumer" for part in (service, socket.gethostname())
     ]
-    return f"{words[0]}.{words[1]}.{os.getpid()}.{secrets.token_hex(8)}"
+    return f"{words[0]}.{words[1]}.{secrets.token_urlsafe(8)}"

@@ -14,7 +14,7 @@ from producers.kinds import KINDS
 from streams.errors import WrongField
 from streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
 from streams.options import Options
-from streams.turns import in_turns
+from streams.turns import Turns
 from streams.validation import field_of
 
 BODY_BYTES = 1024 * 1024  # larger data does not belong into the store: submit where it can be found
@@ -143,12 +143,13 @@ def too_deep() -> Refusal:
 
 async def is_deep(value: Any) -> bool:
     """Whether a decoded value is nested too deep; giving way in between, because it may have very many parts."""
-    level = [value]
+    level, turns = [value], Turns()
     for _ in range(DEPTH):
         inner: list[Any] = []
-        async for node in in_turns(level):
+        for node in level:
             children = node.values() if type(node) is dict else node
             inner += [child for child in children if type(child) in CONTAINERS]
+            await turns.give_way()
         if not inner:
             return False
         level = inner

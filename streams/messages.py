@@ -97,6 +97,7 @@ class Record(Struct, frozen=True):
     dedupe: str | None = None
     cancel: str | None = None
     step_bytes: int = 0  # of all its steps, names and values
+    error: str | None = None  # the type of the error of a failed job
 
     @property
     def started_ms(self) -> int | None:

@@ -14,7 +14,7 @@
 --       ended_cancelled  zset    cancelled jobs by time, for retention
 --       events           stream  the live feed
 --       control          hash    the other platforms of its lane, where consumers are called too
---       idle             zset    consumers that wait for work, to be called
+--       idle             zset    consumers that wait for work, to be called; the silent one is none of them
 -- ARGV  key          the job's key
 --       nonce        the lease that was watched
 --       owner        whose it is
@@ -32,6 +32,7 @@ end
 if not stands(record, nonce) then
   return 'gone'
 end
+call('ZREM', idle, owner) -- the job calls another consumer
 local crashes = (call('HGET', record, 'crashes') or 0) + 1
 local answer = obeyed(record, key, job)
 -- One that did not run alone in its process may be innocent: it comes again, alone.

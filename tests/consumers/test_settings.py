@@ -1,6 +1,7 @@
 """What a consumer is told."""
 
 import os
+from base64 import urlsafe_b64decode
 from pathlib import Path
 from unittest.mock import patch
 
@@ -148,4 +149,4 @@ def test_looks_that_are_too_rare_for_the_deadline_are_refused_with_the_bound() -
 
 
 def test_the_name_of_a_process_carries_64_random_bits() -> None:
-    assert len(bytes.fromhex(read().owner.rsplit(".", 1)[1])) == 8
+    assert len(urlsafe_b64decode(read().owner.rsplit(".", 1)[1] + "=")) == 8

@@ -64,11 +64,11 @@ async def test_what_the_store_itself_ends_has_its_type_too(desk: Desk) -> None:
 
 async def test_a_job_that_is_reopened_or_forgotten_is_counted_no_longer(desk: Desk) -> None:
     await fail_as(desk, "ValueError", "a", "b", "c")
-    await desk.transitions.reopen(desk.keys, "a")
+    await desk.transitions.reopen(desk.keys, "c")
     assert await counts(desk) == {"ValueError": 2}
     (held,) = await desk.claim()
     await desk.fail(held)
-    assert await errors(desk) == Errors(3, (OfType("ValueError", 3, "a"),))
+    assert await errors(desk) == Errors(3, (OfType("ValueError", 3, "c"),))
     forgetful = Desk(desk.store, desk.keys.platform, keep_failed_seconds=0)
     assert await desk.transitions.forget(desk.keys, forgetful.policy) == 3
     assert await errors(desk) == Errors(0, ())

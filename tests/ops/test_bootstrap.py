@@ -58,7 +58,7 @@ def run(options):
 
 def make_checkout(folder: Path) -> Path:
     (folder / "ops").mkdir(parents=True)
-    for name in ("__init__.py", "__main__.py", "bootstrap.py", "commands.py", "hints.py"):
+    for name in ("__init__.py", "__main__.py", "bootstrap.py", "commands.py", "hints.py", "nearest.py"):
         shutil.copy(CHECKOUT / "ops" / name, folder / "ops" / name)
     (folder / "ops" / "running.py").write_text(COMMAND)
     (folder / "pyproject.toml").write_text(PROJECT)
