@@ -252,11 +252,11 @@ end
 -- Strict order: a job that waits for another attempt goes before all others, whatever its priority, and until it has
 -- started nothing else does.
 if order == 'strict' and taken < room and not plain then
-  local blocked = false
+  local blocked, suspected = false, call('EXISTS', suspects) == 1
   for _, key in ipairs(call('ZRANGE', unfinished, 0, room + 99)) do
     local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
     local before = taken
-    if job[3] == 'waiting' and taken < room then
+    if job[3] == 'waiting' and taken < room and not (suspected and call('ZSCORE', suspects, key)) then
       take(key, job[1] or 'normal', job[2], true)
     end
     if taken == before then

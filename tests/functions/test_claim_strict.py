@@ -8,6 +8,7 @@ from streams.keys import BANDS
 from streams.messages import Claim
 from streams.reading import to_claims
 from streams.states import State
+from tests.functions.test_claim_alone import ask, lose_twice
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
@@ -253,3 +254,18 @@ async def test_a_platform_that_left_its_lane_wakes_the_others_no_longer(store: S
     assert await products.called() == []
     assert (await pages.record("b")).state is State.COMPLETED
     assert [await pages.line(band) for band in BANDS] == [[], [], [], []]
+
+
+async def test_a_busy_consumer_sleeps_while_another_becomes_empty_for_the_first_job(store: Store) -> None:
+    """The job waits for a process that runs nothing else: a consumer that cannot take it must not ask again at once."""
+    desk = Desk(store, order="strict")
+    for owner in ("ann", "bob"):
+        await desk.beat(owner)
+    await lose_twice(desk, "suspect")
+    await desk.submit("behind")
+    assert await ask(desk, "ann", 3, "some") == ("empty", [])
+    (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 3))])
+    assert answer == [b"", b""]
+    assert await ask(desk, "ann", 3, "locked") == ("alone", ["suspect"])
+    assert await store.command("LLEN", desk.keys.bell("bob")) == 1
+    assert await ask(desk, "bob", 3, "some") == ("", ["behind"])
