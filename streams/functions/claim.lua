@@ -65,18 +65,20 @@ end
 -- What an unheard answer gave is given again, under the same fences. Every call looks, not only one that is known to be
 -- a repetition: on another link the first send may arrive after it, and a nonce must never stand for two jobs.
 if #wanted > 0 then
-  local fresh = {}
+  local fresh, alone = {}, false
   for i, lease in ipairs(call('HMGET', leases, unpack(wanted))) do
     if lease then
       local key, band, entry = match(lease, '^%d+ %d+ (%S+) %S+ %S+ %S+ (%S+) (%S+)')
       local job = call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind', 'options')
       local found = call('XRANGE', jobs[band], entry, entry)[1]
       hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, job[3], past(prefix .. 'job:' .. key))
+      company, alone = 'some', alone or mark(lease, 'alone')
     else
       fresh[#fresh + 1] = wanted[i]
     end
   end
-  wanted = fresh
+  wanted = alone and {} or fresh
+  answer[2] = alone and 'alone' or ''
 end
 
 local called_us = calls.come(owner)

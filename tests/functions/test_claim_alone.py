@@ -161,3 +161,22 @@ async def test_why_it_waits_says_so(desk: Desk) -> None:
     (reason,) = (await (await served(desk))("suspect")).reasons
     told = "It lost 2 workers: on its last chance it waits for a consumer process that runs nothing else."
     assert (reason.reason, reason.detail) == ("suspect", told)
+
+
+async def test_it_stays_alone_when_its_claim_is_repeated(desk: Desk) -> None:
+    await lose_twice(desk, "suspect")
+    await desk.submit("fresh")
+    claiming = desk.claiming("ann", desk.nonces("ann", 9))
+    (first,) = await desk.transitions.commit(desk.keys, [claiming])
+    (again,) = await desk.transitions.commit(desk.keys, [claiming])
+    assert (again[1], [held.key for held in to_claims(again)]) == (b"alone", ["suspect"])
+    assert to_claims(again)[0].nonce == to_claims(first)[0].nonce
+
+
+async def test_a_repeated_claim_that_gave_another_job_does_not_bring_it(desk: Desk) -> None:
+    await desk.submit("fresh")
+    claiming = desk.claiming("ann", desk.nonces("ann", 9))
+    await desk.transitions.commit(desk.keys, [claiming])
+    await lose_twice(desk, "suspect")
+    (again,) = await desk.transitions.commit(desk.keys, [claiming])
+    assert (again[1], [held.key for held in to_claims(again)]) == (b"empty", ["fresh"])
