@@ -231,12 +231,13 @@ local function take_front(band, goal, below)
     end
     looked = looked + #first
     for _, key in ipairs(first) do
-      if too_large(key) then
+      local fine, large = pcall(too_large, key) -- protected: its args may be corrupt
+      if fine and large then
         return
       end
       local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
       call('ZREM', front, key)
-      if job[3] == 'waiting' then
+      if fine and job[3] == 'waiting' then
         take(key, job[1] or 'normal', job[2])
       end
     end

@@ -312,3 +312,11 @@ async def test_an_unheard_answer_that_was_full_is_given_again_as_it_was(desk: De
     again = await desk.claim_as("ann", nonces)
     assert keys_of(first) == ["a"]
     assert keys_of(again) == ["a", "b"], "the slots that stayed free may be filled"
+
+
+async def test_a_job_at_the_front_with_corrupt_args_holds_up_no_other(desk: Desk) -> None:
+    held = await desk.start("a")
+    await desk.release(held)
+    await desk.submit("b")
+    await desk.store.command("LPUSH", desk.keys.args("a"), "corrupt")
+    assert [held.key for held in await desk.claim(slots=3)] == ["b"]
