@@ -87,9 +87,11 @@ local function drop(nonce)
   freed, vacated = freed + 1, vacated + 1
 end
 
--- Whether the record knows of the attempt as well. A lease of which it does not only takes up room, and is dropped.
+-- Whether the record knows of the attempt as well, and its job has not ended. A lease of which it does not only takes up
+-- room, and is dropped.
 local function stands(record, nonce)
-  if call('HGET', record, 'nonce') == nonce then
+  local job = call('HMGET', record, 'nonce', 'state')
+  if job[1] == nonce and job[2] == 'running' then
     return true
   end
   drop(nonce)
@@ -203,7 +205,7 @@ local function let_go(key, job, over)
       end
       local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
       if head[1] and head[1] ~= key then
-        local next_job = call('HMGET', prefix .. 'job:' .. head[1], 'state', 'band')
+        local next_job = redis.pcall('HMGET', prefix .. 'job:' .. head[1], 'state', 'band') -- protected: it may be corrupt
         if next_job[1] == 'waiting' then -- one that was not handed out yet comes by itself
           come_forward(head[1], head[2], next_job[2])
         end

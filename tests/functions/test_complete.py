@@ -2,6 +2,7 @@
 
 import pytest
 
+from streams.options import Dedupe
 from streams.states import State
 from streams.transitions import BrokenOperation
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
@@ -96,3 +97,26 @@ async def test_a_job_is_completed_after_the_server_forgot_the_script(desk: Desk)
     held = await desk.start()
     await forget_scripts(desk.store)
     assert await desk.complete(held) == "ok"
+
+
+async def test_a_corrupt_job_next_in_its_order_does_not_disturb_an_end(desk: Desk) -> None:
+    await desk.submit("a", "b", order_key="o")
+    (held,) = await desk.claim()
+    await desk.store.command("DEL", desk.keys.record("b"))
+    await desk.store.command("SET", desk.keys.record("b"), "corrupt")
+    assert await desk.complete(held) == "ok"
+    assert (await desk.look()).leases == ()
+
+
+async def test_a_lease_that_outlived_its_job_gives_it_no_second_end(desk: Desk) -> None:
+    """As after an error in the middle of an end: the job has ended, and its lease is still there."""
+    await desk.submit("a", dedupe=Dedupe("d"))
+    (held,) = await desk.claim()
+    await desk.store.command("DEL", "tr:{shop}:dedupe:d")
+    await desk.store.command("LPUSH", "tr:{shop}:dedupe:d", "corrupt")
+    with pytest.raises(BrokenOperation):
+        await desk.complete(held)
+    assert (await desk.record("a")).state is State.COMPLETED
+    assert await desk.release(held) == "lost"
+    assert (await desk.story("a"))[-1] == "completed 1"
+    assert (await desk.look()).leases == ()
