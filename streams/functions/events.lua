@@ -87,8 +87,7 @@ local function drop(nonce)
   freed, vacated = freed + 1, vacated + 1
 end
 
--- Whether the record knows of the attempt as well, and its job has not ended. A lease of which it does not only takes up
--- room, and is dropped.
+-- Whether the record knows of the attempt as well, and its job runs. Else the lease only takes up room, and is dropped.
 local function stands(record, nonce)
   local job = call('HMGET', record, 'nonce', 'state')
   if job[1] == nonce and job[2] == 'running' then
@@ -364,27 +363,6 @@ local function standing(record)
     marks = field[6] and ' ' .. field[6] or '' }
 end
 
--- The entry of a waiting job, for the owner that starts it, by force if need be. Nothing, when it is gone, or when it
--- comes from the line itself; `now`: it does not wait for that.
-local function take_entry(key, band, entry, owner, now)
-  local found = redis.pcall('XCLAIM', jobs[band], GROUP, owner, 0, entry)[1]
-  if found then
-    return found
-  end
-  local record = prefix .. 'job:' .. key
-  local _, job = standing(record)
-  if stranded(record, key, job) then
-    return
-  end
-  local held_back = hold_entry(record, key, job)
-  if now and not held_back then
-    hold_by_force(band, job.entry)
-  end
-  if now or held_back then
-    return call('XCLAIM', jobs[band], GROUP, owner, 0, job.entry)[1]
-  end
-end
-
 -- A job that nobody runs leaves every place it may stand at.
 local function leave(key, job)
   call('ZREM', fronts[job.band], key)
@@ -397,5 +375,26 @@ local function leave(key, job)
   local limit = mark(job.marks, 'limit')
   if limit then
     call('ZREM', prefix .. 'parked:' .. limit, key)
+  end
+end
+
+-- The entry of a waiting job, for the owner that starts it, by force if need be. Nothing, when it is gone, or when it
+-- comes from the line itself; `now`: it does not wait for that.
+local function take_entry(key, band, entry, owner, now)
+  local found = redis.pcall('XCLAIM', jobs[band], GROUP, owner, 0, entry)[1]
+  if found then
+    return found
+  end
+  local record = prefix .. 'job:' .. key
+  local _, job = standing(record)
+  if stranded(record, key, job) then
+    return leave(key, job)
+  end
+  local held_back = hold_entry(record, key, job)
+  if now and not held_back then
+    hold_by_force(band, job.entry)
+  end
+  if now or held_back then
+    return call('XCLAIM', jobs[band], GROUP, owner, 0, job.entry)[1]
   end
 end

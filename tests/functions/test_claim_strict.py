@@ -269,3 +269,15 @@ async def test_a_busy_consumer_sleeps_while_another_becomes_empty_for_the_first_
     assert await ask(desk, "ann", 3, "locked") == ("alone", ["suspect"])
     assert await store.command("LLEN", desk.keys.bell("bob")) == 1
     assert await ask(desk, "bob", 3, "some") == ("", ["behind"])
+
+
+async def test_the_next_job_starts_at_once_when_the_one_before_it_ends_because_its_entry_is_gone(strict: Desk) -> None:
+    held = await strict.start("a")
+    await strict.release(held)
+    await strict.submit("b")
+    (entry,) = await strict.store.command("XRANGE", strict.keys["jobs_normal"], "-", "+", "COUNT", 1)
+    await strict.store.command("XDEL", strict.keys["jobs_normal"], entry[0])
+    (answer,) = await strict.transitions.commit(strict.keys, [strict.claiming("bob", strict.nonces("bob", 1))])
+    assert answer == [b"0", b""], "bob is to look again at once"
+    assert (await strict.record("a")).state is State.FAILED
+    assert keys_of(await strict.claim("bob")) == ["b"]
