@@ -18,7 +18,7 @@
 --       tick_ms      the tick it was seen at
 --       next_ms      its next one; empty: there is none
 --       missed       1: nobody ran at the time, and its job is not wanted any more
---       key          the job's key
+--       key          the job's key; another is made of the store's time if it is that of an earlier tick's job
 --       band         its priority
 --       kind         what is to be done
 --       payload      its args, JSON
@@ -45,6 +45,14 @@ if missed == '1' then
   return { 'missed' }
 end
 local fine, answer = pcall(accept, record, args, key, band, kind, payload, fingerprint, room, extras)
+-- This tick has no job yet. A tick before the clock was set back had the same time: the job is named by the present one.
+local at = now_ms
+while fine and answer[1] == 'again' do
+  key = name .. '-' .. format('%.0f', at)
+  record, args = prefix .. 'job:' .. key, prefix .. 'args:' .. key
+  fine, answer = pcall(accept, record, args, key, band, kind, payload, fingerprint, room, extras)
+  at = at + 1
+end
 if fine then
   return answer
 end

@@ -67,6 +67,17 @@ async def test_several_ticks_of_one_schedule_fire_in_one_call(scheduled: Desk) -
     assert [held.key for held in await scheduled.claim(slots=3)] == ["n-1000", "n-2000", "n-3000"]
 
 
+async def test_ticks_whose_times_come_again_after_the_clock_was_set_back_bring_jobs_again(scheduled: Desk) -> None:
+    moves = [Move(1000, 1000, 2000), Move(2000, 2000, 3000)]
+    for _ in range(3):
+        await scheduled.store.command("ZADD", scheduled.keys["ticks"], 1000, "n")  # as `agenda` does then
+        answers = await scheduled.transitions.tick(scheduled.keys, [ticking(scheduled, move) for move in moves])
+        assert answers == [["accepted", "waiting"]] * 2
+    jobs = [held.key for held in await scheduled.claim(slots=9)]
+    assert len(set(jobs)) == 6
+    assert all(key.startswith("n-") for key in jobs)
+
+
 async def test_a_missed_tick_brings_no_job_and_moves_on(scheduled: Desk) -> None:
     assert await fire(scheduled, Move(1000, None, 9000)) == ["missed"]
     assert (await tick_of(scheduled), await scheduled.line()) == (9000, [])
