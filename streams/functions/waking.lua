@@ -1,5 +1,7 @@
 -- What happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
 
+local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of a hundred; each that starts calls two others
+
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, whether others may have expired as well, and whether there are more times to put right.
 local function wake_due(key_overall, key_rate, key_rate_ms)
@@ -26,7 +28,7 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
     if kind == '~' then
       ring()
     elseif kind == '*' then
-      call_parked(name, 100, key_overall, key_rate, key_rate_ms)
+      call_parked(name, PARKED_CALLED, key_overall, key_rate, key_rate_ms)
     else
       local record = prefix .. 'job:' .. name
       local fine, state, job = pcall(standing, record)

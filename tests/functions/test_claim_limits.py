@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from streams.connection import Store
 from streams.messages import Claim
@@ -378,3 +379,21 @@ async def test_nobody_stays_parked_after_the_groups_were_destroyed(store: Store)
         done.append(held.key)
         (held, *_) = [*await desk.claim(slots=5), held]
     assert sorted(done) == ["a", "b", "c", "d"]
+
+
+async def test_when_the_rates_of_many_keys_open_at_once_a_bounded_number_comes_to_the_front(store: Store) -> None:
+    """Each that starts calls two others, so none is forgotten; a call that brought all would take long."""
+    desk = Desk(store, key_rate=1, key_rate_seconds=HOUR)
+    for label in ("one", "two"):
+        await desk.submit(*(f"{label}-{number}" for number in range(31)), limit_key=label)
+    while len((await ask(desk, 40))[0]) > 0 or len(await desk.pending()) < 62:
+        pass
+    desk.policy = replace(desk.policy, key_rate=50)
+    for label in ("one", "two"):
+        await store.command("ZADD", desk.keys["alarms"], 1, f"*{label}")
+    await desk.transitions.wake([(desk.keys, desk.policy)])
+    assert len(await desk.front()) == 20
+    started: list[str] = []
+    while claims := await desk.claim(slots=40):
+        started += keys_of(claims)
+    assert len(set(started)) == len(started) == 60
