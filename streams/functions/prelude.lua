@@ -95,11 +95,12 @@ local MOST_CALLS = 16   -- in one call; a consumer that cannot take all there is
 local BELL_MS = 60000   -- how long a bell is kept that its owner does not hear
 
 -- Calls consumers that wait for work, those that have waited longest first. Each is listed as called until it claims:
--- `wake` calls others instead of one that does not come. `before`: only those that wait since then.
-local function call_idle(count, before)
+-- `wake` calls others instead of one that does not come. `before`: only those that wait since then. `newest`: those that
+-- claimed last, when some are known to be gone; an idle consumer claims every few seconds while it lives.
+local function call_idle(count, before, newest)
   count = math.min(count, MOST_CALLS)
   local owners = before and call('ZRANGE', idle, '-inf', '(' .. before, 'BYSCORE', 'LIMIT', 0, count)
-    or call('ZRANGE', idle, 0, count - 1)
+    or call('ZRANGE', idle, newest and -count or 0, newest and -1 or count - 1)
   if #owners > 0 then
     local clock = call('TIME')
     local now_us = before or clock[1] .. format('%06d', clock[2])

@@ -30,7 +30,7 @@ for i = 1, #list, 2 do
   end
 end
 if late > 0 then
-  ring(MOST_CALLS) -- others may be gone with it
+  call_idle(MOST_CALLS, nil, true) -- others that wait as long may be gone with it
 elseif rings > 0 then
   ring() -- one more than needed: the first may be gone, and the next look is a second away
 end

@@ -128,6 +128,16 @@ async def test_others_are_called_when_one_does_not_come(desk: Desk) -> None:
         await wake(desk)
 
 
+async def test_those_that_claimed_last_are_called_first_when_one_does_not_come(desk: Desk) -> None:
+    """Of a host that died many consumers are idle for longer than any that lives."""
+    await desk.asleep(*(f"dead-{number}" for number in range(40)), "zoe")
+    await desk.submit("a")
+    assert await desk.called() == ["dead-0"]
+    await age_calls(desk)
+    await wake(desk)
+    assert "zoe" in await desk.called()
+
+
 async def test_others_are_called_although_the_clock_was_set_back(desk: Desk) -> None:
     await desk.asleep("dead", "bob")
     await desk.submit("a")
