@@ -1,0 +1,39 @@
+"""Retention: one round removes all there is to remove, whatever became of the keys of another platform."""
+
+import pytest
+
+from consumers.instructions import Instructions
+from consumers.retention import Retention
+from streams.connection import Store
+from streams.keys import PlatformKeys
+from streams.policies import Policy
+from streams.transitions import Transitions
+from tests.support.builders import Desk
+
+PLATFORMS = ("ably", "kurly")
+
+
+async def test_a_corrupt_platform_does_not_hold_up_the_retention_of_another(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumers.retention.FORGET_BATCH", 4)
+    instructions = Instructions(
+        url="",
+        owner="ann",
+        platforms=PLATFORMS,
+        policies=tuple(Policy(keep_completed_seconds=0) for _ in PLATFORMS),
+        beat_seconds=1.0,
+        deadline_seconds=10.0,
+        reap_seconds=1.0,
+        obey_seconds=1.0,
+        consumer_pid=1,
+        page_fd=0,
+    )
+    async with Store(valkey_url) as store:
+        desk = Desk(store, "kurly")
+        await desk.submit(*"abcdefghij")
+        for held in await desk.claim(slots=10):
+            await desk.complete(held)
+        await store.command("SET", PlatformKeys("ably")["ended_completed"], "corrupt")
+        await Retention(instructions, Transitions(store)).round()
+        assert await store.command("LLEN", desk.keys["ended_completed"]) == 0
