@@ -23,6 +23,7 @@ log = structlog.get_logger()
 CALLS_UNDER_WAY = 2
 MOST_OPERATIONS = 64  # in one call: small enough that two calls under way keep both sides busy
 MOST_BYTES = 1024 * 1024
+ENDS = {"complete", "fail", "delay", "release"}  # what ends an attempt, and frees its slot
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
 
 Heard = Callable[[Any], None]
@@ -88,7 +89,7 @@ class Committer:
                 break
             count += 1
         batch, self._said = self._said[:count], self._said[count:]
-        claim = self._claim(any(operation.name != "report" for operation, _ in batch))
+        claim = self._claim(any(operation.name in ENDS for operation, _ in batch))
         return [*batch, claim] if claim else batch
 
     async def _send(self, operations: list[Operation]) -> Sequence[Any]:

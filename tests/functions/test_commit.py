@@ -1,12 +1,14 @@
 """commit: what many attempts have to say is one call, and no part of it disturbs another."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from streams.commit import Committer
 from streams.functions import build
 from streams.reading import to_claims
-from streams.transitions import SETTLING, Transitions
+from streams.transitions import SETTLING, Transitions, recall, save
 from tests.support.builders import Desk, ageless, forget_scripts
 
 
@@ -101,3 +103,23 @@ async def test_the_server_takes_the_script_of_any_set_of_functions(desk: Desk) -
     for names in (("submit",), SETTLING, ("pause",)):
         script = build(names)
         assert (await desk.store.command("SCRIPT", "LOAD", script.text)).decode() == script.sha
+
+
+async def test_only_the_end_of_an_attempt_asks_for_a_claim_along_with_it(desk: Desk) -> None:
+    """A report or a saved step frees no slot: a claim with each of them would cost more than they do."""
+    held, settles = await desk.start(), [False]
+
+    def claim(frees: bool) -> None:
+        settles.append(frees)
+
+    committer = Committer(desk.transitions, desk.keys, claim)
+    running = asyncio.create_task(committer.run())
+    async with asyncio.timeout(10):
+        assert await committer.ask(desk.reporting(held, 1)) == b"shown"
+        assert await committer.ask(save(desk.keys, "a", held.nonce, "s", b"1", 100)) == b"saved"
+        await committer.ask(recall(desk.keys, "a", held.nonce))
+        assert not any(settles)
+        assert await committer.ask(desk.completing(held)) == b"ok"
+        assert any(settles)
+    running.cancel()
+    await asyncio.wait([running])
