@@ -26,7 +26,7 @@ from streams.states import State
 from streams.transitions import Transitions
 from streams.turns import Turns
 
-BATCH = 500  # jobs in one call: a few milliseconds of the server's time
+BATCH = 125  # jobs in one call: a few milliseconds of the server's time
 LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process
 LARGE = 64 * 1024  # bytes of args: to write them in order takes milliseconds too
 WITH_OPTIONS = 4  # one with options takes the server as long as so many without

@@ -20,10 +20,10 @@ from streams.reading import pairs, to_claims, to_errors, to_leases, to_ms, to_pu
 from streams.schedules import Agenda, Move, to_agenda
 
 MOST_PLATFORMS = 50  # in one call: a millisecond or two of the server's time
-RECLAIM_BATCH = 100  # jobs taken from one owner in one call: a few milliseconds of the server's time
+RECLAIM_BATCH = 50  # jobs taken from one owner in one call: a few milliseconds of the server's time
 ENLIST_BATCH = 250  # leases in one look
-MEND_BATCH = 1000  # entries that one look for jobs without a place reads: a few milliseconds as well
-FORGET_BATCH = 500  # jobs removed in one call: a few milliseconds as well
+MEND_BATCH = 500  # entries that one look for jobs without a place reads: a few milliseconds as well
+FORGET_BATCH = 100  # jobs removed in one call: a few milliseconds as well
 TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small

@@ -212,7 +212,7 @@ local woken, expiring, walking = 0, false, false
 if not plain then
   woken, expiring, walking = wake_due(key_overall, key_rate, key_rate_ms)
 end
-more = woken >= 100 or walking
+more = woken >= MOST_DUE or walking
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end

@@ -1,12 +1,13 @@
 -- What happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
 
-local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of a hundred; each that starts calls two others
+local MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
+local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of fifty; each that starts calls two others
 
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, whether others may have expired as well, and whether there are more times to put right.
 local function wake_due(key_overall, key_rate, key_rate_ms)
   local walking = mind_clock()
-  local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
+  local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
   for _, key in ipairs(woken) do
     call('ZREM', due, key)
     local record = prefix .. 'job:' .. key
@@ -20,7 +21,7 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
       come_forward(key, acceptance(job.entry), job.band)
     end
   end
-  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100, 'WITHSCORES')
+  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE, 'WITHSCORES')
   for i = 1, #rung_alarms, 2 do
     local alarm = rung_alarms[i]
     call('ZREM', alarms, alarm)
@@ -39,5 +40,5 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
       end
     end
   end
-  return #woken + #rung_alarms / 2, #rung_alarms == 200, walking
+  return #woken + #rung_alarms / 2, #rung_alarms == 2 * MOST_DUE, walking
 end

@@ -11,6 +11,7 @@ from streams.connection import Store
 from streams.listing import list_jobs
 from streams.presence import Presence
 from streams.states import State
+from streams.transitions import RECLAIM_BATCH
 from tests.support.builders import Desk
 
 RUNNING, OWNERS = 10_000, 300
@@ -83,7 +84,7 @@ async def test_many_jobs_of_a_dead_owner_are_taken_away_in_calls_that_take_littl
 
     async def reclaim() -> None:
         leases = await desk.transitions.holdings(desk.keys, owner)
-        assert len(leases) == 100
+        assert len(leases) == RECLAIM_BATCH
         answers = await desk.transitions.reclaim_all(desk.keys, leases, "1", desk.policy)
         assert set(answers) == {b"reclaimed"}
 
