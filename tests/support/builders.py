@@ -22,7 +22,12 @@ DUMP = """
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local value = redis.call('DUMP', key)
-  if redis.call('TYPE', key).ok == 'hash' then -- whose order may change when it is only read
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'set' then
+    local members = redis.call('SMEMBERS', key)
+    table.sort(members)
+    value = table.concat(members, '\\n')
+  elseif kind == 'hash' then -- whose order, like that of a set, may change when it is only read
     local fields = redis.call('HGETALL', key)
     local pairs = {}
     for i = 1, #fields, 2 do
