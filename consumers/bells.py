@@ -34,17 +34,19 @@ class Bells:
                 tasks.start_soon(self._listen, names[first::LINKS])
 
     async def _listen(self, names: list[str]) -> None:
-        pause = 0.0
+        pause, deaf = 0.0, False
         async with self._store.blocking(LISTEN_SECONDS) as ears:
             while True:
                 try:
-                    if pause:
+                    if deaf:
                         await ears.command("PING")
                         for name in names:
                             self._bells[name]()
-                        pause = 0.0
+                        deaf = False
                     heard = await ears.command("BLPOP", *names, LISTEN_SECONDS)
+                    pause = 0.0
                 except StoreError:
+                    deaf = True
                     pause = min(max(FIRST_PAUSE, pause * 2), LONGEST_PAUSE)
                     await asyncio.sleep(pause)
                     continue
