@@ -22,7 +22,7 @@ if field[2] and call('GET', prefix .. 'dedupe:' .. field[2]) == key then
   call('DEL', prefix .. 'dedupe:' .. field[2])
 end
 leave_failed(key)
-call('DEL', record, log, args, steps)
+call('UNLINK', record, log, args, steps)
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)
 call('ZREM', alarms, '!' .. key)

@@ -24,7 +24,7 @@ local function remove(key)
   if type(dedupe) == 'string' and call('GET', prefix .. 'dedupe:' .. dedupe) == key then
     call('DEL', prefix .. 'dedupe:' .. dedupe)
   end
-  call('DEL', record, prefix .. 'log:' .. key, prefix .. 'args:' .. key, prefix .. 'steps:' .. key)
+  call('UNLINK', record, prefix .. 'log:' .. key, prefix .. 'args:' .. key, prefix .. 'steps:' .. key)
   call('ZREM', alarms, '!' .. key)
   removed = removed + 1
 end

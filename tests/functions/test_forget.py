@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.connection import Store
+from streams.connection import Store, info_fields
 from streams.errors import JobNotFound
 from streams.keys import PlatformKeys
 from streams.options import Dedupe
@@ -12,6 +12,7 @@ from streams.policies import Policy
 from streams.states import State
 from streams.transitions import BrokenOperation
 from tests.support.builders import Desk, forget_scripts, untouched
+from tests.support.eventually import eventually
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -283,3 +284,17 @@ async def test_the_live_feed_keeps_its_last_minute(desk: Desk) -> None:
     entries = [entry for entry, _ in await desk.store.command("XRANGE", desk.keys["events"], "-", "+")]
     assert old not in entries
     assert len(entries) == 1
+
+
+async def test_jobs_with_many_steps_are_freed_in_the_background(desk: Desk) -> None:
+    """A call that removes hundreds of them would stop the server for long."""
+    await ended(desk, "a", ago=2 * HOUR)
+    steps = (word for number in range(200) for word in (f"step-{number}", "1" * 100))
+    await desk.store.command("HSET", desk.keys.steps("a"), *steps)
+    await desk.store.command("CONFIG", "RESETSTAT")
+    assert await forget(desk) == 1
+
+    async def freed() -> bool:
+        return info_fields(await desk.store.command("INFO", "memory"))["lazyfreed_objects"] != "0"
+
+    await eventually("the steps are freed", freed)
