@@ -105,7 +105,7 @@ end
 -- The place in line of an entry: its acceptance, as a number that keeps the order of entries within a millisecond.
 local function acceptance(entry)
   local ms, n = match(entry, '^(%d+)-(%d+)$')
-  return format('%.0f', ms * 4096 + math.min(tonumber(n), 4095))
+  return format('%.0f', ms * 4096 + n) -- n is large only while the clock is behind the last entry: ms stands still then
 end
 
 -- The marks of a job: what it holds beside its place, as `name=value` words; see `submit`.

@@ -1,5 +1,7 @@
 """release: a job is handed back at no cost and goes first."""
 
+import time
+
 from streams.keys import FRONT
 from streams.states import State
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
@@ -109,3 +111,14 @@ async def test_a_lease_whose_job_is_gone_is_given_up(shop: Desk) -> None:
     await shop.store.command("DEL", shop.keys.record(held.key))
     assert await shop.release(held) == "lost"
     assert (await shop.look()).leases == ()
+
+
+async def test_jobs_keep_their_order_while_the_clock_is_behind_their_entries(desk: Desk) -> None:
+    """The server counts up the second part of entry ids then, for as long as the clock was set back."""
+    await desk.store.command(
+        "XADD", desk.keys["jobs_normal"], f"{round(time.time() * 1000) + 3_600_000}-5000", "id", "x"
+    )
+    await desk.submit("b", "a")
+    for held in await desk.claim(slots=3):
+        await desk.release(held)
+    assert [held.key for held in await desk.claim(slots=3)] == ["b", "a"]
