@@ -231,13 +231,13 @@ local function take_front(band, goal, below)
     end
     looked = looked + #first
     for _, key in ipairs(first) do
-      local fine, large = pcall(too_large, key) -- protected: its args may be corrupt
+      local fine, large = pcall(too_large, key) -- protected: the key may be corrupt, and not needed
       if fine and large then
         return
       end
       local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
       call('ZREM', front, key)
-      if fine and job[3] == 'waiting' then
+      if job[3] == 'waiting' then
         take(key, job[1] or 'normal', job[2])
       end
     end
