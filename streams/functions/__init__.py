@@ -12,7 +12,6 @@ import hashlib
 import re
 from functools import cache
 from importlib.resources import files
-from itertools import compress
 
 from msgspec import Struct
 
@@ -44,7 +43,9 @@ class Script(Struct, frozen=True):
 
 
 SHARED = ("prelude.lua", "entries.lua", "events.lua", "clock.lua", "waking.lua", "calls.lua", "gates.lua", "accept.lua")
-"""Lines the functions share: for all, for those that tell of events, and for those that name one of their functions."""
+"""Definitions that the functions share; a script has those that something in it names."""
+
+OF_BANDS = ("jobs_", "front_")  # every script binds these keys
 
 _HEADER = re.compile(r"((?:--.*\n)+)")
 _FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
@@ -83,20 +84,17 @@ def functions() -> dict[str, Function]:
 def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
     """The script that can run these functions. Only what brings new work is refused when memory is full."""
     chosen = {name: (sources or functions())[name] for name in names}
-    bodies = "\n".join(function.body for function in chosen.values())
-    tells = any("events" in function.keys for function in chosen.values()) or "now_ms" in bodies
-    calls = (
-        tells and re.search(rf"\b{name}[.(,]", bodies)
-        for name in ("(wake_due|mind_clock)", "wake_due", "calls", "gates", "accept")
+    shared = _needed(
+        "\n".join([*(function.body for function in chosen.values()), _binding(PLATFORM_KEYS), _DISPATCHER])
     )
-    needed = (True, tells, tells, *calls)
-    # What tells of events may touch any key. The others get what their headers name: each key costs the server time.
-    keys = tuple(key for key in PLATFORM_KEYS if tells or any(key in function.keys for function in chosen.values()))
+    code = "\n".join([*(function.body for function in chosen.values()), *(part.text for part in shared)])
+    keys = tuple(key for key in PLATFORM_KEYS if key.startswith(OF_BANDS) or _names(key, code))
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
-        f"local {', '.join(PLATFORM_KEYS)}",
-        *(_shared(name) for name in compress(SHARED, needed)),
+        f"local {', '.join(part.names[0] for part in shared if part.is_function)}",
+        f"local {', '.join(keys)}",
+        *(part.text for part in _ordered(shared)),
         _binding(keys),
         *(f"local function make_{f.name}()\n{_maker(f)}\nend" for f in chosen.values() if _is_long(f)),
         "local function operation_of(name)",
@@ -108,8 +106,62 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen, keys)
 
 
-def _shared(name: str) -> str:
-    return (files(__name__) / name).read_text(encoding="utf-8")
+class Part(Struct, frozen=True):
+    """A definition at the outermost level of a shared file: a function, or locals."""
+
+    names: tuple[str, ...]
+    text: str
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a local function; its name is declared before all others."""
+        return self.is_code and "." not in self.names[0]
+
+    @property
+    def is_code(self) -> bool:
+        return self.text.startswith("function ")
+
+
+@cache
+def _parts() -> tuple[Part, ...]:
+    """All that the shared files define, in their order and without comments."""
+    found = []
+    for name in SHARED:
+        code = re.sub(r"\s*--.*", "", (files(__name__) / name).read_text(encoding="utf-8"))
+        for text in re.split(r"\n(?=local |function )", code.strip()):
+            head = text.removeprefix("local ")
+            if head.startswith("function "):
+                found.append(Part((head[len("function ") :].partition("(")[0],), head))
+            else:
+                found.append(Part(tuple(re.split(r",\s*", head.partition("=")[0].strip())), text))
+    return tuple(found)
+
+
+def _needed(code: str) -> list[Part]:
+    """The shared definitions that some code names, or another of them does."""
+    left, needed = list(_parts()), []
+    while found := [part for part in left if any(_names(name, code) for name in part.names)]:
+        needed += found
+        left = [part for part in left if part not in found]
+        code = "\n".join(part.text for part in found)
+    return [part for part in _parts() if part in needed]
+
+
+def _ordered(parts: list[Part]) -> list[Part]:
+    """Functions last. Lua finds a local that a closure uses by a walk from the newest one on, and each call makes all
+    closures: so the locals that most of them use come late."""
+    functions = [part for part in parts if part.is_code]
+    others = [part for part in parts if not part.is_code]
+    return [*sorted(others, key=lambda part: _uses(part.names, functions)), *functions]
+
+
+def _uses(names: tuple[str, ...], parts: list[Part]) -> int:
+    return sum(_names(name, part.text) for name in names for part in parts)
+
+
+def _names(name: str, code: str) -> bool:
+    table, dot, _ = name.partition(".")
+    return bool(re.search(rf"\b{re.escape(name)}\b", code)) or (bool(dot) and f"{table}[" in code)
 
 
 def _binding(own: tuple[str, ...]) -> str:

@@ -1,9 +1,9 @@
 -- What the transitions that change a job's life stand on, after the prelude: the clock, the events and the fence.
 
-local clock = call('TIME')
-local micros = format('%06d', clock[2])
-local now_us = clock[1] .. micros
-local now_ms = clock[1] .. string.sub(micros, 1, 3)
+local now_us, now_ms = (function(clock)
+  local micros = string.format('%06d', clock[2])
+  return clock[1] .. micros, clock[1] .. string.sub(micros, 1, 3)
+end)(redis.call('TIME'))
 
 -- A time of the store as events show it.
 local function iso(ms)
