@@ -92,9 +92,7 @@ def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[st
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
-        f"local {', '.join(part.names[0] for part in shared if part.is_function)}",
-        f"local {', '.join(keys)}",
-        *(part.text for part in _ordered(shared)),
+        *_declared(shared, keys),
         _binding(keys),
         *(f"local function make_{f.name}()\n{_maker(f)}\nend" for f in chosen.values() if _is_long(f)),
         "local function operation_of(name)",
@@ -114,12 +112,12 @@ class Part(Struct, frozen=True):
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a local function; its name is declared before all others."""
-        return self.is_code and "." not in self.names[0]
+        return self.text.startswith("function ")
 
     @property
-    def is_code(self) -> bool:
-        return self.text.startswith("function ")
+    def is_set(self) -> bool:
+        """Whether it gives locals a value, and so has to stay a statement of its own."""
+        return not self.is_function and "=" in self.text
 
 
 @cache
@@ -147,16 +145,21 @@ def _needed(code: str) -> list[Part]:
     return [part for part in _parts() if part in needed]
 
 
-def _ordered(parts: list[Part]) -> list[Part]:
-    """Functions last. Lua finds a local that a closure uses by a walk from the newest one on, and each call makes all
-    closures: so the locals that most of them use come late."""
-    functions = [part for part in parts if part.is_code]
-    others = [part for part in parts if not part.is_code]
-    return [*sorted(others, key=lambda part: _uses(part.names, functions)), *functions]
+def _declared(parts: list[Part], keys: tuple[str, ...]) -> list[str]:
+    """What the functions of a script stand on, then the functions.
 
+    Each call makes all closures, and Lua finds a local that a closure uses by a walk from the newest local on: so those
+    that most functions use are declared last.
+    """
+    functions = [part for part in parts if part.is_function]
+    code = [part.text for part in functions]
 
-def _uses(names: tuple[str, ...], parts: list[Part]) -> int:
-    return sum(_names(name, part.text) for name in names for part in parts)
+    def uses(name: str) -> int:
+        return sum(_names(name, text) for text in code)
+
+    plain = [*keys, *(name for part in parts if not part.is_set for name in part.names if "." not in name)]
+    others = sorted((part for part in parts if part.is_set), key=lambda part: sum(map(uses, part.names)))
+    return [f"local {', '.join(sorted(plain, key=uses))}", *(part.text for part in others), *code]
 
 
 def _names(name: str, code: str) -> bool:

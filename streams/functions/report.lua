@@ -18,7 +18,7 @@ end
 if #job.marks > 0 and mark(job.marks, 'cancel') then -- it is asked to stop, and to say nothing more
   return 'cancelled'
 end
-if tonumber(job.seq) >= tonumber(most) then
+if #job.seq >= #most and tonumber(job.seq) >= tonumber(most) then -- a comparison of numbers costs as much as the fence
   return 'full'
 end
 renew(key, nonce, job, number, emit(key, job, event))
