@@ -166,7 +166,7 @@ local function open(band, entry, fields, alone)
       return
     end
   end
-  local nonce, attempt, seq = wanted[taken + 1], plus_one(job[4] or 0), plus_one(job[5] or 1)
+  local nonce, attempt, seq = wanted[taken + 1], plus_one(job[4] or '0'), plus_one(job[5] or '1')
   local started = next_id(seq)
   taken = taken + 1
   local failures, age = '0', '0'
