@@ -42,7 +42,10 @@ class Script(Struct, frozen=True):
     keys: tuple[str, ...] = ()  # of each platform, by name and in the order of `keys.PLATFORM_KEYS`
 
 
-SHARED = ("prelude.lua", "entries.lua", "events.lua", "clock.lua", "waking.lua", "calls.lua", "gates.lua", "accept.lua")
+SHARED = (
+    *("prelude.lua", "entries.lua", "events.lua", "rates.lua", "clock.lua"),
+    *("waking.lua", "calls.lua", "gates.lua", "accept.lua"),
+)
 """Definitions that the functions share; a script has those that something in it names."""
 
 OF_BANDS = ("jobs_", "front_")  # every script binds these keys
