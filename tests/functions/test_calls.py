@@ -61,6 +61,14 @@ async def test_each_job_calls_one_idle_consumer(desk: Desk) -> None:
     assert [await desk.rings(owner) for owner in ("ann", "bob", "cid", "dan")] == [1, 1, 1, 0]
 
 
+async def test_a_job_that_is_taken_away_does_not_call_the_consumer_that_lost_it(desk: Desk) -> None:
+    await desk.submit("a")
+    (held,) = await desk.claim("dead", slots=2)
+    assert await desk.idle() == ["dead"]
+    assert await desk.reclaim(held) == "reclaimed"
+    assert (await desk.called(), await desk.idle()) == ([], [])
+
+
 async def test_a_bell_that_is_never_heard_goes_away(desk: Desk) -> None:
     await desk.asleep("ann")
     await desk.submit("a")
