@@ -1,4 +1,4 @@
-"""`python -m consumers [PLATFORM ...] [--handlers MODULE]`: one consumer in the foreground."""
+"""`python -m tailrace.consumers [PLATFORM ...] [--handlers MODULE]`: one consumer in the foreground."""
 
 import argparse
 import asyncio
@@ -9,21 +9,22 @@ from collections.abc import Sequence
 import anyio
 import structlog
 
-from consumers.consumer import Consumer
-from consumers.handlers import BUILT_IN
-from consumers.handlers.model import Model
-from consumers.registry import load_handlers
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from producers.schedules import Schedules, configured
-from streams import lifeline
-from streams.connection import ANSWER_SECONDS, Store
-from streams.errors import BadConfiguration, NoStore, StoreError, WrongField
-from streams.fitness import Fitness
-from streams.logs import configure_logs
-from streams.schedules import Schedule
-from streams.settings import StreamsSettings, naming
-from streams.transitions import Transitions
+from tailrace.consumers.consumer import Consumer
+from tailrace.consumers.handlers import BUILT_IN
+from tailrace.consumers.handlers.model import Model
+from tailrace.consumers.registry import load_handlers
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.producers.schedules import Schedules, configured
+from tailrace.streams import lifeline
+from tailrace.streams.connection import ANSWER_SECONDS, Store
+from tailrace.streams.errors import BadConfiguration, NoStore, StoreError, WrongField
+from tailrace.streams.fitness import Fitness
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.logs import configure_logs
+from tailrace.streams.schedules import Schedule
+from tailrace.streams.settings import StreamsSettings, naming
+from tailrace.streams.transitions import Transitions
 
 log = structlog.get_logger()
 
@@ -31,7 +32,7 @@ LEAVE_SECONDS = 1.0  # what handlers that were handed back may take to stop
 RESTART = 75  # the exit code that asks a supervisor for another start
 
 NO_ADDRESS = (
-    "no store is known: start everything with `python3 -m ops up`, "
+    f"no store is known: start everything with `{PROGRAM} up`, "
     "or say where the store is, for example REDIS_URL=redis://127.0.0.1:6379"
 )
 

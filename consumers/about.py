@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 from msgspec.structs import replace
 
-from consumers.page import Page
-from consumers.vitals import Note, read_note
-from streams.events import iso
-from streams.messages import About, encode
+from tailrace.consumers.page import Page
+from tailrace.consumers.vitals import Note, read_note
+from tailrace.streams.events import iso
+from tailrace.streams.messages import About, encode
 
 EVERY_SECONDS = 10.0  # often enough for people who look, and one small write in five beats
 HELD_SECONDS = 1.0  # a loop that is held for longer is told of with each beat

@@ -7,15 +7,15 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from consumers.failures import said_by
-from streams.errors import Cancelled, Lost
-from streams.events import event_body
-from streams.keys import PlatformKeys
-from streams.messages import Claim, Job, Step, encode
-from streams.policies import MAX_EVENTS, MAX_STEP_BYTES
-from streams.reading import to_steps
-from streams.states import Status
-from streams.transitions import Operation, checked, recall, report, save, word
+from tailrace.consumers.failures import said_by
+from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.events import event_body
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Claim, Job, Step, encode
+from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES
+from tailrace.streams.reading import to_steps
+from tailrace.streams.states import Status
+from tailrace.streams.transitions import Operation, checked, recall, report, save, word
 
 Args = TypeVar("Args")
 

@@ -8,12 +8,12 @@ import msgspec
 import structlog
 from msgspec.structs import force_setattr
 
-from consumers.failures import said_by
-from consumers.outcomes import Failed, checked_seconds
-from streams.messages import Failure
-from streams.options import Retrying
-from streams.policies import Policy
-from streams.transitions import Again
+from tailrace.consumers.failures import said_by
+from tailrace.consumers.outcomes import Failed, checked_seconds
+from tailrace.streams.messages import Failure
+from tailrace.streams.options import Retrying
+from tailrace.streams.policies import Policy
+from tailrace.streams.transitions import Again
 
 log = structlog.get_logger()
 

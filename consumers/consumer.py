@@ -8,26 +8,26 @@ import anyio
 import structlog
 from msgspec import Struct
 
-from consumers.bells import Bells
-from consumers.heart import News
-from consumers.instructions import Instructions
-from consumers.keeper import Keeper
-from consumers.offload import Offload
-from consumers.page import SLOTS, Page, Places
-from consumers.reader import Reader
-from consumers.registry import Handler
-from consumers.room import Room, Rooms
-from consumers.runner import Runner
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from consumers.vitals import Vitals
-from consumers.watchdog import Suspect, Watchdog
-from streams import lifeline
-from streams.commit import Committer
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.policies import Platforms
-from streams.transitions import Transitions, release
+from tailrace.consumers.bells import Bells
+from tailrace.consumers.heart import News
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.keeper import Keeper
+from tailrace.consumers.offload import Offload
+from tailrace.consumers.page import SLOTS, Page, Places
+from tailrace.consumers.reader import Reader
+from tailrace.consumers.registry import Handler
+from tailrace.consumers.room import Room, Rooms
+from tailrace.consumers.runner import Runner
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.consumers.vitals import Vitals
+from tailrace.consumers.watchdog import Suspect, Watchdog
+from tailrace.streams import lifeline
+from tailrace.streams.commit import Committer
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms
+from tailrace.streams.transitions import Transitions, release
 
 log = structlog.get_logger()
 

@@ -6,9 +6,9 @@ from types import TracebackType
 
 import msgspec
 
-from streams.logs import mask
-from streams.messages import Failure
-from streams.validation import field_of
+from tailrace.streams.logs import mask
+from tailrace.streams.messages import Failure
+from tailrace.streams.validation import field_of
 
 LONGEST_TYPE = 200
 LONGEST_MESSAGE = 2000

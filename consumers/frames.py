@@ -8,7 +8,7 @@ import signal
 import msgspec
 from msgspec import Struct
 
-from streams.messages import Claim, Failure, Step
+from tailrace.streams.messages import Claim, Failure, Step
 
 LENGTH = 4  # bytes in front of a message
 LEFT_TO_CONSUMER = (signal.SIGINT, signal.SIGTERM)  # when a worker process is done is for its consumer to say

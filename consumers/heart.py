@@ -16,22 +16,22 @@ import psutil
 import structlog
 from msgspec import Struct
 
-from consumers.about import Introduction
-from consumers.instructions import Instructions
-from consumers.mender import Mender
-from consumers.overtime import Overtime
-from consumers.page import Page
-from consumers.recovery import Recovery
-from consumers.retention import Retention
-from consumers.silences import Silences
-from consumers.ticker import Ticker
-from streams.connection import ANSWER_SECONDS, Store
-from streams.errors import BadConfiguration, StoreError
-from streams.keys import PlatformKeys
-from streams.logs import configure_logs
-from streams.messages import Pulse
-from streams.spoilt import of_each
-from streams.transitions import BrokenOperation, Transitions
+from tailrace.consumers.about import Introduction
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.mender import Mender
+from tailrace.consumers.overtime import Overtime
+from tailrace.consumers.page import Page
+from tailrace.consumers.recovery import Recovery
+from tailrace.consumers.retention import Retention
+from tailrace.consumers.silences import Silences
+from tailrace.consumers.ticker import Ticker
+from tailrace.streams.connection import ANSWER_SECONDS, Store
+from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.logs import configure_logs
+from tailrace.streams.messages import Pulse
+from tailrace.streams.spoilt import of_each
+from tailrace.streams.transitions import BrokenOperation, Transitions
 
 log = structlog.get_logger()
 

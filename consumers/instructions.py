@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from streams.policies import Policy
+from tailrace.streams.policies import Policy
 
 
 class Instructions(Struct, frozen=True):

@@ -9,9 +9,9 @@ import anyio
 import msgspec
 import structlog
 
-from consumers.heart import GOODBYE, LEAVE_SECONDS, News
-from consumers.instructions import Instructions
-from streams import launch
+from tailrace.consumers.heart import GOODBYE, LEAVE_SECONDS, News
+from tailrace.consumers.instructions import Instructions
+from tailrace.streams import launch
 
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ class Keeper:
         # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
         descriptors = [fd for fd in (self._instructions.page_fd, self._instructions.lifeline_fd) if fd is not None]
         heart = subprocess.Popen(
-            launch.command("consumers.heart"),
+            launch.command("tailrace.consumers.heart"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=descriptors,

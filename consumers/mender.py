@@ -11,12 +11,12 @@ from contextlib import suppress
 import anyio
 import structlog
 
-from consumers.instructions import Instructions
-from streams.errors import StoreError
-from streams.keys import PlatformKeys
-from streams.messages import Sweep
-from streams.spoilt import of_each
-from streams.transitions import MEND_BATCH, Transitions
+from tailrace.consumers.instructions import Instructions
+from tailrace.streams.errors import StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Sweep
+from tailrace.streams.spoilt import of_each
+from tailrace.streams.transitions import MEND_BATCH, Transitions
 
 log = structlog.get_logger()
 

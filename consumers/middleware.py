@@ -8,8 +8,8 @@ an attempt fail, but can neither hide a failure nor the loss of a job.
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from consumers.attempt import Attempt
-from streams.errors import Cancelled, Lost
+from tailrace.consumers.attempt import Attempt
+from tailrace.streams.errors import Cancelled, Lost
 
 CallNext = Callable[[], Coroutine[Any, Any, Any]]
 Hook = Callable[[Attempt[Any], CallNext], Awaitable[Any]]

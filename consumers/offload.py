@@ -2,11 +2,11 @@
 
 from typing import Any, Self
 
-from consumers.attempt import Attempt
-from consumers.middleware import call_through
-from consumers.processes import Processes
-from consumers.registry import Handler
-from consumers.threads import Threads
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.middleware import call_through
+from tailrace.consumers.processes import Processes
+from tailrace.consumers.registry import Handler
+from tailrace.consumers.threads import Threads
 
 TIDY_SECONDS = 1.0  # a process can be killed: it need not be waited for as long as a thread
 

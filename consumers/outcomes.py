@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streams.messages import Failure
+from tailrace.streams.messages import Failure
 
 
 class Delay(Exception):

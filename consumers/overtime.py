@@ -15,18 +15,18 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 import anyio
 import structlog
 
-from consumers.backoff import again_after, rules_for, timed_out
-from consumers.instructions import Instructions
-from consumers.page import Page
-from consumers.runner import failure_members
-from streams.commit import MOST_OPERATIONS
-from streams.connection import ServerRefusal
-from streams.errors import BadConfiguration, StoreError, TailraceError
-from streams.keys import PlatformKeys
-from streams.messages import Lease
-from streams.policies import Policy
-from streams.reading import read_leases_under, read_record
-from streams.transitions import Transitions, release
+from tailrace.consumers.backoff import again_after, rules_for, timed_out
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.page import Page
+from tailrace.consumers.runner import failure_members
+from tailrace.streams.commit import MOST_OPERATIONS
+from tailrace.streams.connection import ServerRefusal
+from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Lease
+from tailrace.streams.policies import Policy
+from tailrace.streams.reading import read_leases_under, read_record
+from tailrace.streams.transitions import Transitions, release
 
 log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from streams.errors import TailraceError
+from tailrace.streams.errors import TailraceError
 
 SLOT = 48  # bytes: the platform's number plus one in two, the length of the nonce, the nonce, two times in eight each
 DEADLINE = SLOT - 16  # by when the attempt must be over

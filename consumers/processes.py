@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from consumers.attempt import Attempt
-from consumers.failures import RaisedElsewhere
-from consumers.frames import (
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.failures import RaisedElsewhere
+from tailrace.consumers.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
     STOP,
@@ -30,11 +30,11 @@ from consumers.frames import (
     frame,
     length_of,
 )
-from consumers.outcomes import Delay, GiveUp, RateLimited
-from consumers.registry import Handler
-from streams import launch
-from streams.errors import Cancelled, Lost
-from streams.messages import Claim, Failure
+from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
+from tailrace.consumers.registry import Handler
+from tailrace.streams import launch
+from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.messages import Claim, Failure
 
 log = structlog.get_logger()
 
@@ -218,7 +218,7 @@ def spawn() -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
     try:
         # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
         process = subprocess.Popen(
-            launch.command("consumers.worker_process", str(theirs.fileno()), str(held)),
+            launch.command("tailrace.consumers.worker_process", str(theirs.fileno()), str(held)),
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno(), held],
             process_group=0,  # whatever a handler starts is killed with it

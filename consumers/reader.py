@@ -13,12 +13,12 @@ from typing import Any
 
 import structlog
 
-from consumers.room import Rooms
-from consumers.runner import Runner
-from streams.commit import LONGEST_PAUSE, Committer, Heard
-from streams.policies import Policy, rules_of
-from streams.reading import to_claims
-from streams.transitions import BrokenOperation, Operation, checked, claim
+from tailrace.consumers.room import Rooms
+from tailrace.consumers.runner import Runner
+from tailrace.streams.commit import LONGEST_PAUSE, Committer, Heard
+from tailrace.streams.policies import Policy, rules_of
+from tailrace.streams.reading import to_claims
+from tailrace.streams.transitions import BrokenOperation, Operation, checked, claim
 
 log = structlog.get_logger()
 

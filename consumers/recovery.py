@@ -12,12 +12,12 @@ from contextlib import suppress
 import anyio
 import structlog
 
-from consumers.instructions import Instructions
-from consumers.silences import Silence, Silences
-from streams.errors import BadConfiguration, StoreError
-from streams.keys import PlatformKeys
-from streams.spoilt import of_each
-from streams.transitions import ENLIST_BATCH, BrokenOperation, Transitions, broken, word
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.silences import Silence, Silences
+from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.spoilt import of_each
+from tailrace.streams.transitions import ENLIST_BATCH, BrokenOperation, Transitions, broken, word
 
 log = structlog.get_logger()
 

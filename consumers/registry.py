@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
-from consumers.attempt import Attempt
-from consumers.middleware import Hook
-from consumers.synchronous import SyncAttempt
-from streams.errors import BadConfiguration
-from streams.keys import check_word
-from streams.settings import naming
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.middleware import Hook
+from tailrace.consumers.synchronous import SyncAttempt
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.keys import check_word
+from tailrace.streams.settings import naming
 
 RunIn = Literal["loop", "thread", "process"]
 Backoff = Callable[[int], float]

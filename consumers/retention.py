@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import anyio
 
-from consumers.instructions import Instructions
-from streams.errors import BadConfiguration, StoreError
-from streams.keys import PlatformKeys
-from streams.spoilt import of_each
-from streams.transitions import FORGET_BATCH, Transitions
+from tailrace.consumers.instructions import Instructions
+from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.spoilt import of_each
+from tailrace.streams.transitions import FORGET_BATCH, Transitions
 
 EVERY_SECONDS = 5.0
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import structlog
 
-from consumers.attempt import LARGEST_EVENT, Attempt
-from consumers.backoff import again_after, rules_for, seconds_left, timed_out
-from consumers.failures import failure_of, misfit, said_by
-from consumers.offload import Offload
-from consumers.outcomes import (
+from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
+from tailrace.consumers.backoff import again_after, rules_for, seconds_left, timed_out
+from tailrace.consumers.failures import failure_of, misfit, said_by
+from tailrace.consumers.offload import Offload
+from tailrace.consumers.outcomes import (
     Completed,
     Delay,
     Delayed,
@@ -22,18 +22,18 @@ from consumers.outcomes import (
     RateLimited,
     Released,
 )
-from consumers.page import Places
-from consumers.registry import Handler
-from consumers.timers import Timers
-from streams.commit import Committer
-from streams.errors import Cancelled, Lost
-from streams.events import event_body
-from streams.keys import PlatformKeys
-from streams.logs import about
-from streams.messages import Claim, Failure, Job, encode
-from streams.policies import Policy
-from streams.states import Status
-from streams.transitions import Again, BrokenOperation, Operation, complete, delay, fail, release, word
+from tailrace.consumers.page import Places
+from tailrace.consumers.registry import Handler
+from tailrace.consumers.timers import Timers
+from tailrace.streams.commit import Committer
+from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.events import event_body
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.logs import about
+from tailrace.streams.messages import Claim, Failure, Job, encode
+from tailrace.streams.policies import Policy
+from tailrace.streams.states import Status
+from tailrace.streams.transitions import Again, BrokenOperation, Operation, complete, delay, fail, release, word
 
 log = structlog.get_logger()
 

@@ -8,9 +8,9 @@ from typing import Self
 
 from msgspec import Struct
 
-from streams.errors import BadConfiguration
-from streams.policies import Platforms
-from streams.settings import Environment
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import Environment
 
 
 class ConsumerSettings(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from streams.messages import Claim, Job, Step
+from tailrace.streams.messages import Claim, Job, Step
 
 Args = TypeVar("Args")
 

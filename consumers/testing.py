@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from consumers.offload import Offload
-from consumers.page import Places
-from consumers.registry import Handler
-from consumers.runner import Runner
-from streams.commit import Committer, Heard
-from streams.events import expand
-from streams.keys import PlatformKeys
-from streams.messages import Claim, Event, Failure, decode_event, encode
-from streams.policies import Policy
-from streams.states import Status
-from streams.transitions import Operation
+from tailrace.consumers.offload import Offload
+from tailrace.consumers.page import Places
+from tailrace.consumers.registry import Handler
+from tailrace.consumers.runner import Runner
+from tailrace.streams.commit import Committer, Heard
+from tailrace.streams.events import expand
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Claim, Event, Failure, decode_event, encode
+from tailrace.streams.policies import Policy
+from tailrace.streams.states import Status
+from tailrace.streams.transitions import Operation
 
 KEYS = PlatformKeys("testing")
 KEY = "job"

@@ -13,10 +13,10 @@ from typing import Any
 
 import structlog
 
-from consumers.attempt import Attempt
-from consumers.synchronous import SyncAttempt
-from streams.errors import Cancelled
-from streams.messages import Claim, Step
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.synchronous import SyncAttempt
+from tailrace.streams.errors import Cancelled
+from tailrace.streams.messages import Claim, Step
 
 log = structlog.get_logger()
 

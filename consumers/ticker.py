@@ -11,12 +11,12 @@ from random import uniform
 import anyio
 import structlog
 
-from producers.schedules import job_of
-from streams.errors import BadConfiguration, StoreError, WrongField
-from streams.keys import PlatformKeys
-from streams.messages import Job
-from streams.schedules import Agenda, Due, Move, decode_schedule, mark_of, moves
-from streams.transitions import TICKS, BrokenOperation, Operation, Transitions, tick
+from tailrace.producers.schedules import job_of
+from tailrace.streams.errors import BadConfiguration, StoreError, WrongField
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Job
+from tailrace.streams.schedules import Agenda, Due, Move, decode_schedule, mark_of, moves
+from tailrace.streams.transitions import TICKS, BrokenOperation, Operation, Transitions, tick
 
 log = structlog.get_logger()
 

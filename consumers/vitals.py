@@ -6,9 +6,9 @@ from collections import deque
 import msgspec
 from msgspec import Struct
 
-from consumers.page import Page
-from consumers.watchdog import TICK_SECONDS
-from streams.messages import Refused, encode
+from tailrace.consumers.page import Page
+from tailrace.consumers.watchdog import TICK_SECONDS
+from tailrace.streams.messages import Refused, encode
 
 REMEMBERED = 40  # ticks of the loop: the last ten seconds
 MOST_REFUSED = 8  # attempts that are named

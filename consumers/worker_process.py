@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
-from consumers.attempt import LARGEST_EVENT, check_report, unwritable
-from consumers.failures import failure_of, said_by
-from consumers.frames import (
+from tailrace.consumers.attempt import LARGEST_EVENT, check_report, unwritable
+from tailrace.consumers.failures import failure_of, said_by
+from tailrace.consumers.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
     STOP,
@@ -30,13 +30,13 @@ from consumers.frames import (
     frame,
     length_of,
 )
-from consumers.outcomes import Delay, GiveUp, RateLimited
-from consumers.registry import Handler, Handlers
-from consumers.synchronous import SyncAttempt
-from streams import lifeline
-from streams.errors import BadConfiguration, Cancelled, Lost
-from streams.logs import about, configure_logs
-from streams.messages import Failure, Job, Step, encode
+from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
+from tailrace.consumers.registry import Handler, Handlers
+from tailrace.consumers.synchronous import SyncAttempt
+from tailrace.streams import lifeline
+from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
+from tailrace.streams.logs import about, configure_logs
+from tailrace.streams.messages import Failure, Job, Step, encode
 
 
 class WorkerProcess:

@@ -3,6 +3,14 @@
 Only what a client needs is imported here: who follows a job needs neither the server nor the store.
 """
 
-from gateway.client import FollowError, GatewayAway, GatewayRefused, HistoryReset, NoSuchJob, NotAGateway, follow
+from tailrace.gateway.client import (
+    FollowError,
+    GatewayAway,
+    GatewayRefused,
+    HistoryReset,
+    NoSuchJob,
+    NotAGateway,
+    follow,
+)
 
 __all__ = ["FollowError", "GatewayAway", "GatewayRefused", "HistoryReset", "NoSuchJob", "NotAGateway", "follow"]

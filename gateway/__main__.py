@@ -1,4 +1,4 @@
-"""`python -m gateway`: one gateway in the foreground."""
+"""`python -m tailrace.gateway`: one gateway in the foreground."""
 
 import argparse
 import asyncio
@@ -10,15 +10,15 @@ import sys
 import structlog
 from msgspec.structs import replace
 
-from gateway.app import create_app
-from gateway.processes import Processes
-from gateway.server import Server, bind, collect_seldom, hold
-from gateway.settings import GatewaySettings
-from streams.connection import Store
-from streams.errors import BadConfiguration, NoStore, TailraceError
-from streams.fitness import Fitness
-from streams.lifeline import descriptor, end_with_parent, watch
-from streams.logs import configure_logs
+from tailrace.gateway.app import create_app
+from tailrace.gateway.processes import Processes
+from tailrace.gateway.server import Server, bind, collect_seldom, hold
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
+from tailrace.streams.fitness import Fitness
+from tailrace.streams.lifeline import descriptor, end_with_parent, watch
+from tailrace.streams.logs import configure_logs
 
 log = structlog.get_logger()
 

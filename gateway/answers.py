@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.bodies import JobId, PlatformName, Word
-from streams.messages import Failure, Refused
-from streams.options import Priority
-from streams.waiting import Waiting
+from tailrace.gateway.bodies import JobId, PlatformName, Word
+from tailrace.streams.messages import Failure, Refused
+from tailrace.streams.options import Priority
+from tailrace.streams.waiting import Waiting
 
 Time = Annotated[
     str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", extra_json_schema={"format": "date-time"})

@@ -10,43 +10,44 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Lifespan
 
-from gateway.args import Args
-from gateway.auth import Narrowed
-from gateway.everything import Everything
-from gateway.feed import Feed
-from gateway.guard import Guard
-from gateway.history import History
-from gateway.jobs import Jobs
-from gateway.limits import Budget, Limits
-from gateway.live import Live
-from gateway.metrics import Metrics
-from gateway.openapi import OpenApi
-from gateway.origins import Sharing
-from gateway.pages import Pages
-from gateway.plans import Plans
-from gateway.platforms import PlatformRoutes
-from gateway.replies import HANDLERS, reply
-from gateway.schedules import ScheduleRoutes
-from gateway.settings import GatewaySettings
-from gateway.sse import Streams
-from gateway.storage import Storage
-from gateway.submissions import Submissions
-from gateway.tickets import Sessions, Tickets
-from gateway.trends import Sampler, Trends
-from gateway.workers import Workers
-from producers import Producer
-from producers.schedules import Schedules
-from streams import Store, Transitions
-from streams.errors import NoStore
-from streams.fitness import Fitness, check_fitness
-from streams.policies import Platforms
-from streams.presence import Presence
+from tailrace.gateway.args import Args
+from tailrace.gateway.auth import Narrowed
+from tailrace.gateway.everything import Everything
+from tailrace.gateway.feed import Feed
+from tailrace.gateway.guard import Guard
+from tailrace.gateway.history import History
+from tailrace.gateway.jobs import Jobs
+from tailrace.gateway.limits import Budget, Limits
+from tailrace.gateway.live import Live
+from tailrace.gateway.metrics import Metrics
+from tailrace.gateway.openapi import OpenApi
+from tailrace.gateway.origins import Sharing
+from tailrace.gateway.pages import Pages
+from tailrace.gateway.plans import Plans
+from tailrace.gateway.platforms import PlatformRoutes
+from tailrace.gateway.replies import HANDLERS, reply
+from tailrace.gateway.schedules import ScheduleRoutes
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.gateway.sse import Streams
+from tailrace.gateway.storage import Storage
+from tailrace.gateway.submissions import Submissions
+from tailrace.gateway.tickets import Sessions, Tickets
+from tailrace.gateway.trends import Sampler, Trends
+from tailrace.gateway.workers import Workers
+from tailrace.producers import Producer
+from tailrace.producers.schedules import Schedules
+from tailrace.streams import Store, Transitions
+from tailrace.streams.errors import NoStore
+from tailrace.streams.fitness import Fitness, check_fitness
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.policies import Platforms
+from tailrace.streams.presence import Presence
 
 
 def create_app(settings: GatewaySettings) -> Starlette:
     """One gateway: its store, its live channels, and a route for each question."""
     if settings.streams.url is None:
-        raise NoStore("no store is known: run `python3 -m ops up`, which brings its own, or set REDIS_URL")
+        raise NoStore(f"no store is known: run `{PROGRAM} up`, which brings its own, or set REDIS_URL")
     store = Store(settings.streams.url)
     platforms = settings.streams.platforms
     live = Live(store)

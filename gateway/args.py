@@ -4,10 +4,10 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.jobs import Jobs
-from gateway.replies import Refusal, reply
-from streams.connection import Store
-from streams.reading import read_args, read_record
+from tailrace.gateway.jobs import Jobs
+from tailrace.gateway.replies import Refusal, reply
+from tailrace.streams.connection import Store
+from tailrace.streams.reading import read_args, read_record
 
 
 class Args:

@@ -11,8 +11,8 @@ from typing import Final, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from streams.errors import BadConfiguration, Forbidden
-from streams.policies import Platforms
+from tailrace.streams.errors import BadConfiguration, Forbidden
+from tailrace.streams.policies import Platforms
 
 SETTING: Final = "TAILRACE_API_KEYS"
 CALLER: Final = "tailrace.caller"  # where a request's scope holds the key that it came with

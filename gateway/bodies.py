@@ -7,15 +7,15 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
-from gateway.auth import CALLER, Key
-from gateway.limits import HELD, Held
-from gateway.replies import Refusal
-from producers.kinds import KINDS
-from streams.errors import WrongField
-from streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
-from streams.options import Options
-from streams.turns import Turns
-from streams.validation import field_of
+from tailrace.gateway.auth import CALLER, Key
+from tailrace.gateway.limits import HELD, Held
+from tailrace.gateway.replies import Refusal
+from tailrace.producers.kinds import KINDS
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
+from tailrace.streams.options import Options
+from tailrace.streams.turns import Turns
+from tailrace.streams.validation import field_of
 
 BODY_BYTES = 1024 * 1024  # larger data does not belong into the store: submit where it can be found
 DEPTH = 64  # of nested arrays and objects

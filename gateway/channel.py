@@ -4,11 +4,11 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.fold import Fold, Head, read_head
-from gateway.paging import number_of
-from streams.keys import PlatformKeys
-from streams.messages import Hint
-from streams.reading import LogPart
+from tailrace.gateway.fold import Fold, Head, read_head
+from tailrace.gateway.paging import number_of
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Hint
+from tailrace.streams.reading import LogPart
 
 CHUNK_BYTES = 64 * 1024  # one send: what a slow client may hold up of our memory
 

@@ -23,8 +23,8 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from gateway.exchange import Address, Exchange, NotHTTP, NotTrusted
-from gateway.heard import Frames, TooLarge
+from tailrace.gateway.exchange import Address, Exchange, NotHTTP, NotTrusted
+from tailrace.gateway.heard import Frames, TooLarge
 
 OPEN_SECONDS: Final = 20.0  # until an answer begins
 SILENCE_SECONDS: Final = 45.0  # a gateway says something every 15 s: after three times that nobody is there any more

@@ -5,11 +5,11 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from gateway.answers import Count
-from gateway.auth import Scope
-from gateway.bodies import Body, Nothing, PlatformName, Word
-from gateway.replies import JSON
-from gateway.tickets import SessionBody, TicketBody
+from tailrace.gateway.answers import Count
+from tailrace.gateway.auth import Scope
+from tailrace.gateway.bodies import Body, Nothing, PlatformName, Word
+from tailrace.gateway.replies import JSON
+from tailrace.gateway.tickets import SessionBody, TicketBody
 
 TEXT: Final = "text/plain"
 HTML: Final = "text/html"

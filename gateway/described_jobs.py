@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gateway import answers as a
-from gateway.bodies import ActBody
-from gateway.described import STREAM, Answer, Operation, accepted, kept, ok
-from gateway.plans import MaterialBody, PlanBody
-from gateway.submissions import BulkBody, JobBody, ResearchBody, WorkflowBody
-from streams.messages import Event
+from tailrace.gateway import answers as a
+from tailrace.gateway.bodies import ActBody
+from tailrace.gateway.described import STREAM, Answer, Operation, accepted, kept, ok
+from tailrace.gateway.plans import MaterialBody, PlanBody
+from tailrace.gateway.submissions import BulkBody, JobBody, ResearchBody, WorkflowBody
+from tailrace.streams.messages import Event
 
 REPLAYED: Final = "Idempotency-Replayed"
 NEW_WORK: Final = ("OTHER_BODY", "STORE_FULL", "PLATFORM_FORBIDDEN")

@@ -5,15 +5,15 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from gateway.answers import Attempt, Count, JobStatus, Seconds, Time
-from gateway.bodies import ActBody, JobId, Nothing, PlatformName, Word, like
-from gateway.described import NO_CONTENT, Answer, Operation, ok
-from gateway.platforms import SweepBody
-from gateway.schedules import ScheduleBody
-from streams.messages import Failure
-from streams.options import Options, Priority
-from streams.policies import Policy
-from streams.schedules import Missed, ScheduleName
+from tailrace.gateway.answers import Attempt, Count, JobStatus, Seconds, Time
+from tailrace.gateway.bodies import ActBody, JobId, Nothing, PlatformName, Word, like
+from tailrace.gateway.described import NO_CONTENT, Answer, Operation, ok
+from tailrace.gateway.platforms import SweepBody
+from tailrace.gateway.schedules import ScheduleBody
+from tailrace.streams.messages import Failure
+from tailrace.streams.options import Options, Priority
+from tailrace.streams.policies import Policy
+from tailrace.streams.schedules import Missed, ScheduleName
 
 
 class JobListed(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.replies import raw_reply
+from tailrace.gateway.replies import raw_reply
 
 ASK_AGAIN = "private, no-cache"  # it may be kept by whom it was told, and is asked for again before it is used
 NOT_MODIFIED = 304

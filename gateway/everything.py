@@ -13,13 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.frames import HEADERS, PING, RESET, farewell, greeting, store_away
-from gateway.live import Live
-from gateway.sse import Connection
-from streams.errors import WrongField
-from streams.keys import join_id, split_id
-from streams.messages import Hint, encode
-from streams.policies import Platforms
+from tailrace.gateway.frames import HEADERS, PING, RESET, farewell, greeting, store_away
+from tailrace.gateway.live import Live
+from tailrace.gateway.sse import Connection
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import join_id, split_id
+from tailrace.streams.messages import Hint, encode
+from tailrace.streams.policies import Platforms
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import structlog
 
-from gateway.live import AWAY, LONGEST_PAUSE_SECONDS, Live
-from streams.connection import Store
-from streams.events import entry_order
-from streams.keys import PlatformKeys
-from streams.reading import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
+from tailrace.gateway.live import AWAY, LONGEST_PAUSE_SECONDS, Live
+from tailrace.streams.connection import Store
+from tailrace.streams.events import entry_order
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.reading import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
 
 BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go unnoticed
 

@@ -15,8 +15,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from streams.messages import Step
-from streams.states import TERMINAL, Status
+from tailrace.streams.messages import Step
+from tailrace.streams.states import TERMINAL, Status
 
 
 class Head(Struct, frozen=True):

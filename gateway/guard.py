@@ -16,14 +16,14 @@ from starlette.responses import Response
 from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import auth
-from gateway.auth import CALLER, Key, Keys
-from gateway.frames import HEADERS, store_away
-from gateway.limits import Limits
-from gateway.origins import SAFE, is_ours
-from gateway.replies import KNOWN, Interruption, Refusal, answer_to, problem
-from gateway.tickets import UNKNOWN_KEY, Pouch, bearer, cookie_of, unauthorized
-from streams.connection import Store
+from tailrace.gateway import auth
+from tailrace.gateway.auth import CALLER, Key, Keys
+from tailrace.gateway.frames import HEADERS, store_away
+from tailrace.gateway.limits import Limits
+from tailrace.gateway.origins import SAFE, is_ours
+from tailrace.gateway.replies import KNOWN, Interruption, Refusal, answer_to, problem
+from tailrace.gateway.tickets import UNKNOWN_KEY, Pouch, bearer, cookie_of, unauthorized
+from tailrace.streams.connection import Store
 
 
 class Open(Enum):

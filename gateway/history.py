@@ -6,16 +6,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
-from gateway.jobs import Jobs
-from gateway.kept import KeptHistories, Told
-from gateway.paging import Histories, Page, is_end
-from gateway.replies import KNOWN, answer_to, raw_reply
-from streams.connection import Store
-from streams.errors import WrongField
-from streams.events import queued_event
-from streams.keys import PlatformKeys
-from streams.reading import read_job
+from tailrace.gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
+from tailrace.gateway.jobs import Jobs
+from tailrace.gateway.kept import KeptHistories, Told
+from tailrace.gateway.paging import Histories, Page, is_end
+from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import queued_event
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.reading import read_job
 
 MOST = 1_000_000
 PATH = "/research/history/"

@@ -8,22 +8,22 @@ from msgspec import Raw, Struct, json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import ActBody, read_body
-from gateway.etags import tagged_reply
-from gateway.paging import Histories
-from gateway.replies import Refusal, raw_reply, reply
-from streams.census import describe, take_census
-from streams.connection import Store
-from streams.errors import JobNotFound, WrongField
-from streams.events import iso, progress_of
-from streams.keys import PlatformKeys, split_id
-from streams.lookout import Lookout
-from streams.messages import Record, encode
-from streams.options import Retrying
-from streams.policies import Platforms, Policy
-from streams.presence import Presence
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.gateway.bodies import ActBody, read_body
+from tailrace.gateway.etags import tagged_reply
+from tailrace.gateway.paging import Histories
+from tailrace.gateway.replies import Refusal, raw_reply, reply
+from tailrace.streams.census import describe, take_census
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import JobNotFound, WrongField
+from tailrace.streams.events import iso, progress_of
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.lookout import Lookout
+from tailrace.streams.messages import Record, encode
+from tailrace.streams.options import Retrying
+from tailrace.streams.policies import Platforms, Policy
+from tailrace.streams.presence import Presence
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 
 STATUS = {State.RUNNING: "active", State.AWAITING: "waiting-children"}
 """The seeds' words over HTTP, where they are not ours."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from streams.keys import PlatformKeys
+from tailrace.streams.keys import PlatformKeys
 
 KEPT_SECONDS = 1.0  # an ended job may be reopened or forgotten: what is told about it is never older than this
 KEPT_BYTES = 64 * 1024 * 1024

@@ -10,9 +10,9 @@ from typing import Self
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.origins import SAFE
-from gateway.replies import Refusal
-from streams.settings import Environment
+from tailrace.gateway.origins import SAFE
+from tailrace.gateway.replies import Refusal
+from tailrace.streams.settings import Environment
 
 BURST_SECONDS = 2.0  # of a key's rate that it may save up
 RETRY_SECONDS = 5  # when to come back to a place that is full

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import structlog
 
-from gateway.channel import Channel, Watcher
-from streams.connection import Store
-from streams.errors import AccessDenied, JobNotFound, NoStore
-from streams.keys import PlatformKeys
-from streams.messages import Hint
-from streams.reading import read_logs
+from tailrace.gateway.channel import Channel, Watcher
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import AccessDenied, JobNotFound, NoStore
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Hint
+from tailrace.streams.reading import read_logs
 
 BATCH = 100  # logs read in one trip
 PIECE = 100  # entries of each

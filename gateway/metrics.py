@@ -8,11 +8,11 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.live import Live
-from streams.connection import Store
-from streams.overview import Overview, take_overviews
-from streams.policies import Platforms
-from streams.presence import Consumer, Presence
+from tailrace.gateway.live import Live
+from tailrace.streams.connection import Store
+from tailrace.streams.overview import Overview, take_overviews
+from tailrace.streams.policies import Platforms
+from tailrace.streams.presence import Consumer, Presence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")

@@ -15,19 +15,19 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.auth import Scope
-from gateway.bodies import SCHEMAS
-from gateway.described import AROUND, STREAM, Answer, Operation
-from gateway.described_jobs import JOBS
-from gateway.described_platforms import PLATFORMS
-from gateway.guard import ADMIN, NEEDS, PUBLIC
-from gateway.pages import Forms, forms_of, send
-from gateway.parameters import HEADERS, OF_PATH, PARAMETERS
-from gateway.problems import CODES, codes_of
-from gateway.replies import JSON, PROBLEM, Problem, encode
-from gateway.tickets import COOKIE
-from producers.kinds import KINDS
-from streams.options import Options
+from tailrace.gateway.auth import Scope
+from tailrace.gateway.bodies import SCHEMAS
+from tailrace.gateway.described import AROUND, STREAM, Answer, Operation
+from tailrace.gateway.described_jobs import JOBS
+from tailrace.gateway.described_platforms import PLATFORMS
+from tailrace.gateway.guard import ADMIN, NEEDS, PUBLIC
+from tailrace.gateway.pages import Forms, forms_of, send
+from tailrace.gateway.parameters import HEADERS, OF_PATH, PARAMETERS
+from tailrace.gateway.problems import CODES, codes_of
+from tailrace.gateway.replies import JSON, PROBLEM, Problem, encode
+from tailrace.gateway.tickets import COOKIE
+from tailrace.producers.kinds import KINDS
+from tailrace.streams.options import Options
 
 OPERATIONS: Final[Mapping[str, Operation]] = {**AROUND, **JOBS, **PLATFORMS}
 

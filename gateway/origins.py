@@ -10,8 +10,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.replies import problem
-from streams.errors import BadConfiguration
+from tailrace.gateway.replies import problem
+from tailrace.streams.errors import BadConfiguration
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 PREFLIGHT: Final = {

@@ -10,6 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from tailrace.streams.launch import PROGRAM
+
 FOLDER: Final = Path(__file__).parent / "page"
 
 MEDIA_TYPES: Final = {
@@ -108,7 +110,9 @@ def send(request: Request, forms: Forms, more: dict[str, str]) -> Response:
 
 
 def read(path: Path) -> Forms:
-    return forms_of(path.read_bytes(), MEDIA_TYPES[path.suffix])
+    """A file of the page; the commands it names are those that a person types here."""
+    body = path.read_bytes().replace(b"python3 -m ops", PROGRAM.encode())
+    return forms_of(body, MEDIA_TYPES[path.suffix])
 
 
 def forms_of(body: bytes, media_type: str) -> Forms:

@@ -12,13 +12,13 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from gateway.fold import Fold, Head, read_head
-from streams.connection import Store
-from streams.errors import JobNotFound, WrongField
-from streams.keys import PlatformKeys
-from streams.messages import Record
-from streams.reading import LogPart, read_job, read_logs, read_record
-from streams.states import State, Status
+from tailrace.gateway.fold import Fold, Head, read_head
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import JobNotFound, WrongField
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Record
+from tailrace.streams.reading import LogPart, read_job, read_logs, read_record
+from tailrace.streams.states import State, Status
 
 FEW = 2  # events that tell how most jobs are doing
 PIECE = 250  # entries in one read: a few milliseconds of this process, and then others have their turn

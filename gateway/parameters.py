@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from gateway.answers import JobStatus
-from gateway.everything import MOST_JOBS
-from gateway.history import MOST as MOST_EVENTS
-from gateway.submissions import IDEMPOTENCY_KEY
-from streams.deadletters import ERROR_LENGTH
-from streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
-from streams.listing import LIMIT, MOST
-from streams.schedules import NAME_FORM
+from tailrace.gateway.answers import JobStatus
+from tailrace.gateway.everything import MOST_JOBS
+from tailrace.gateway.history import MOST as MOST_EVENTS
+from tailrace.gateway.submissions import IDEMPOTENCY_KEY
+from tailrace.streams.deadletters import ERROR_LENGTH
+from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
+from tailrace.streams.listing import LIMIT, MOST
+from tailrace.streams.schedules import NAME_FORM
 
 TEXT: Final = {"type": "string"}
 

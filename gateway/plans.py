@@ -6,12 +6,12 @@ from msgspec import Meta, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import Body, JobKey, read_body
-from gateway.jobs import accepted
-from gateway.replies import reply
-from gateway.submissions import key_of, replayed, submit
-from producers import Producer, Submission, Submitted
-from producers.kinds import Name, Text
+from tailrace.gateway.bodies import Body, JobKey, read_body
+from tailrace.gateway.jobs import accepted
+from tailrace.gateway.replies import reply
+from tailrace.gateway.submissions import key_of, replayed, submit
+from tailrace.producers import Producer, Submission, Submitted
+from tailrace.producers.kinds import Name, Text
 
 NAMES = {"id": "jobId"}  # of the fields of a job, in these bodies
 

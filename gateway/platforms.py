@@ -9,22 +9,22 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import ActBody, Body, Who, read_body
-from gateway.jobs import said, status_of, time_of
-from gateway.replies import Refusal, reply
-from streams.connection import Store
-from streams.deadletters import Group, Match, group_dead, list_dead, sweep_dead
-from streams.errors import WrongField
-from streams.events import iso
-from streams.keys import PlatformKeys
-from streams.listing import LIMIT, MOST, Listed, Page, list_jobs
-from streams.options import at_ms
-from streams.overview import Overview, pause_note, read_pause, take_overviews
-from streams.policies import Platforms
-from streams.presence import Consumer, Presence
-from streams.reading import to_ms
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.gateway.bodies import ActBody, Body, Who, read_body
+from tailrace.gateway.jobs import said, status_of, time_of
+from tailrace.gateway.replies import Refusal, reply
+from tailrace.streams.connection import Store
+from tailrace.streams.deadletters import Group, Match, group_dead, list_dead, sweep_dead
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import iso
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.listing import LIMIT, MOST, Listed, Page, list_jobs
+from tailrace.streams.options import at_ms
+from tailrace.streams.overview import Overview, pause_note, read_pause, take_overviews
+from tailrace.streams.policies import Platforms
+from tailrace.streams.presence import Consumer, Presence
+from tailrace.streams.reading import to_ms
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 
 SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
 

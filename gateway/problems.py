@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gateway.auth import Scope
-from gateway.described import Operation
-from gateway.guard import ADMIN, NEEDS, PUBLIC, STREAMS
-from gateway.origins import SAFE
+from tailrace.gateway.auth import Scope
+from tailrace.gateway.described import Operation
+from tailrace.gateway.guard import ADMIN, NEEDS, PUBLIC, STREAMS
+from tailrace.gateway.origins import SAFE
 
 
 class Reason(NamedTuple):

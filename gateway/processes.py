@@ -18,9 +18,9 @@ from typing import Self
 import anyio
 import structlog
 
-from gateway.server import bind_beside
-from gateway.settings import GatewaySettings
-from streams import launch, lifeline
+from tailrace.gateway.server import bind_beside
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams import launch, lifeline
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again
@@ -104,7 +104,7 @@ class Processes:
         with pulse.lent() as beats, bind_beside(self._holder) as listener:
             return subprocess.Popen(
                 launch.command(
-                    *("gateway", "--host", host, "--port", str(port)),
+                    *("tailrace.gateway", "--host", host, "--port", str(port)),
                     *("--processes", str(self._settings.processes)),
                     *("--process", str(number), "--listener", str(listener.fileno()), "--pulse", str(beats)),
                 ),

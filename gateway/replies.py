@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from streams.errors import (
+from tailrace.streams.errors import (
     BadConfiguration,
     Forbidden,
     JobNotFound,
@@ -23,6 +23,7 @@ from streams.errors import (
     UnfitStore,
     WrongField,
 )
+from tailrace.streams.launch import PROGRAM
 
 encode = json.Encoder().encode
 
@@ -138,7 +139,7 @@ def told_of(error: Exception) -> str:
     if isinstance(error, NoStore):
         return "the store does not answer now; try again"
     if isinstance(error, BadConfiguration) and not isinstance(error, UnfitStore):
-        return "the store refuses this gateway; `python3 -m ops doctor` says why"
+        return f"the store refuses this gateway; `{PROGRAM} doctor` says why"
     return str(error)
 
 

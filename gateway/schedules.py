@@ -4,11 +4,11 @@ from msgspec import field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import Args, Body, Nothing, OptionsOfEach, Word, read_body
-from gateway.replies import reply
-from producers.schedules import Schedules, describe, options_of
-from streams.errors import WrongField
-from streams.schedules import Missed, Planned, Schedule, ScheduleName
+from tailrace.gateway.bodies import Args, Body, Nothing, OptionsOfEach, Word, read_body
+from tailrace.gateway.replies import reply
+from tailrace.producers.schedules import Schedules, describe, options_of
+from tailrace.streams.errors import WrongField
+from tailrace.streams.schedules import Missed, Planned, Schedule, ScheduleName
 
 
 class ScheduleBody(Body, frozen=True):

@@ -17,10 +17,10 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gateway.limits import RETRY_SECONDS, Caps, Patience
-from gateway.origins import Strangers, is_host
-from gateway.replies import problem
-from gateway.settings import GatewaySettings
+from tailrace.gateway.limits import RETRY_SECONDS, Caps, Patience
+from tailrace.gateway.origins import Strangers, is_host
+from tailrace.gateway.replies import problem
+from tailrace.gateway.settings import GatewaySettings
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
 FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in chunks of one byte has six of them

@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.channel import Channel
-from gateway.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
-from gateway.jobs import Jobs
-from gateway.live import AWAY, Live
-from gateway.paging import number_of
-from streams.keys import PlatformKeys
+from tailrace.gateway.channel import Channel
+from tailrace.gateway.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
+from tailrace.gateway.jobs import Jobs
+from tailrace.gateway.live import AWAY, Live
+from tailrace.gateway.paging import number_of
+from tailrace.streams.keys import PlatformKeys
 
 SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
 

@@ -3,11 +3,11 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.auth import Narrowed
-from gateway.replies import reply
-from streams.connection import Store
-from streams.policies import Platforms
-from streams.server import read_server
+from tailrace.gateway.auth import Narrowed
+from tailrace.gateway.replies import reply
+from tailrace.streams.connection import Store
+from tailrace.streams.policies import Platforms
+from tailrace.streams.server import read_server
 
 
 class Storage:

@@ -11,15 +11,15 @@ from msgspec import Meta, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import SCHEMAS, Args, Body, JobKey, PlatformName, Word, read_body, wrong_field
-from gateway.jobs import AGAIN_SECONDS, accepted, links_of, status_of
-from gateway.replies import code_of, reply
-from producers import Producer, Submission, Submitted
-from producers.kinds import KINDS, Name, Text
-from streams.errors import OtherBody, Refused, StoreError, WrongField
-from streams.keys import join_id
-from streams.options import Options, Priority
-from streams.turns import in_turns
+from tailrace.gateway.bodies import SCHEMAS, Args, Body, JobKey, PlatformName, Word, read_body, wrong_field
+from tailrace.gateway.jobs import AGAIN_SECONDS, accepted, links_of, status_of
+from tailrace.gateway.replies import code_of, reply
+from tailrace.producers import Producer, Submission, Submitted
+from tailrace.producers.kinds import KINDS, Name, Text
+from tailrace.streams.errors import OtherBody, Refused, StoreError, WrongField
+from tailrace.streams.keys import join_id
+from tailrace.streams.options import Options, Priority
+from tailrace.streams.turns import in_turns
 
 BULK = 10_000
 IDEMPOTENCY_KEY = "Idempotency-Key"

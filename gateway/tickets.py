@@ -11,15 +11,15 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.auth import CALLER, Key, Keys, Scope
-from gateway.bodies import Body, JobId, Nothing, read_body
-from gateway.jobs import Jobs
-from gateway.origins import FOREIGN, is_ours
-from gateway.replies import Refusal, reply
-from producers.kinds import Kinds
-from streams.connection import Store
-from streams.errors import JobNotFound
-from streams.keys import session_key, ticket_key
+from tailrace.gateway.auth import CALLER, Key, Keys, Scope
+from tailrace.gateway.bodies import Body, JobId, Nothing, read_body
+from tailrace.gateway.jobs import Jobs
+from tailrace.gateway.origins import FOREIGN, is_ours
+from tailrace.gateway.replies import Refusal, reply
+from tailrace.producers.kinds import Kinds
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.keys import session_key, ticket_key
 
 TICKET_SECONDS: Final = 60
 SESSION_SECONDS: Final = 12 * 60 * 60

@@ -9,11 +9,11 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.replies import reply
-from streams.errors import TailraceError
-from streams.keys import PlatformKeys
-from streams.policies import Platforms
-from streams.transitions import BrokenOperation, Tally, Transitions
+from tailrace.gateway.replies import reply
+from tailrace.streams.errors import TailraceError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms
+from tailrace.streams.transitions import BrokenOperation, Tally, Transitions
 
 EVERY_SECONDS = 10.0  # one call to the store for all platforms
 SAMPLES = 60  # ten minutes

@@ -7,16 +7,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.bodies import ActBody, read_body
-from gateway.platforms import locate, seen
-from gateway.replies import Refusal, reply
-from gateway.submissions import key_of
-from producers.producer import new_key
-from streams.keys import PlatformKeys
-from streams.messages import About
-from streams.policies import Platforms
-from streams.presence import Consumer, Presence
-from streams.transitions import Transitions
+from tailrace.gateway.bodies import ActBody, read_body
+from tailrace.gateway.platforms import locate, seen
+from tailrace.gateway.replies import Refusal, reply
+from tailrace.gateway.submissions import key_of
+from tailrace.producers.producer import new_key
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import About
+from tailrace.streams.policies import Platforms
+from tailrace.streams.presence import Consumer, Presence
+from tailrace.streams.transitions import Transitions
 
 NOTHING = About()
 

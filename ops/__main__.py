@@ -1,6 +1,6 @@
-"""The command line: what `ops.commands` lists, each a module that is imported only when it is asked for.
+"""The command line: what `tailrace.ops.commands` lists, each a module that is imported only when it is asked for.
 
-The module `ops.<command>` holds
+The module `tailrace.ops.<command>` holds
 
     def run(options: argparse.Namespace) -> int
 
@@ -17,10 +17,10 @@ import re
 import sys
 from typing import NoReturn
 
-from ops import bootstrap
-from ops.commands import COMMANDS, GROUPS
-from ops.hints import DEFAULT_DATA
-from ops.nearest import meant
+from tailrace.ops import bootstrap
+from tailrace.ops.commands import COMMANDS, GROUPS
+from tailrace.ops.hints import DEFAULT_DATA
+from tailrace.ops.nearest import meant
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,10 +83,10 @@ def run_command(options: argparse.Namespace) -> int:
     if role:
         use_running_store()
         sys.argv = [f"tailrace {options.command}", *words_of(options)]
-        code = importlib.import_module(f"{role}.__main__").main()
+        code = importlib.import_module(f"tailrace.{role}.__main__").main()
     else:
         module = COMMANDS[options.command].module or options.command
-        code = importlib.import_module(f"ops.{module}").run(options)
+        code = importlib.import_module(f"tailrace.ops.{module}").run(options)
     return code
 
 
@@ -105,8 +105,8 @@ def words_of(options: argparse.Namespace) -> list[str]:
 def use_running_store() -> None:
     """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
     if not (os.environ.keys() & {"REDIS_URL", "REDIS_URL_FILE"} or os.environ.get("REDIS_HOST")):
-        from ops.reach import use_settings
-        from ops.store import find_running
+        from tailrace.ops.reach import use_settings
+        from tailrace.ops.store import find_running
 
         if url := find_running(DEFAULT_DATA):
             os.environ["REDIS_URL"] = url
@@ -124,7 +124,7 @@ def exit_code(error: BaseException) -> int | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
-    from streams.errors import BadConfiguration, NoStore, StoreError, TailraceError, WrongField
+    from tailrace.streams.errors import BadConfiguration, NoStore, StoreError, TailraceError, WrongField
 
     if not isinstance(error, TailraceError):
         return None

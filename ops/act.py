@@ -8,20 +8,21 @@ from typing import Any
 import anyio
 import msgspec
 
-from ops.hints import command
-from ops.nearest import meant
-from ops.reach import reach
-from producers.producer import new_key
-from streams.connection import Store
-from streams.errors import JobNotFound, TailraceError, WrongField
-from streams.events import iso
-from streams.keys import PlatformKeys, split_id
-from streams.messages import encode
-from streams.overview import pause_note, read_pause
-from streams.reading import to_ms
-from streams.settings import StreamsSettings
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.ops.hints import command
+from tailrace.ops.nearest import meant
+from tailrace.ops.reach import reach
+from tailrace.producers.producer import new_key
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import JobNotFound, TailraceError, WrongField
+from tailrace.streams.events import iso
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.messages import encode
+from tailrace.streams.overview import pause_note, read_pause
+from tailrace.streams.reading import to_ms
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 
 WHO, WHY = 100, 300  # characters, as over HTTP
 
@@ -95,9 +96,7 @@ async def restart(store: Store, options: argparse.Namespace) -> Answer:
         (beats,) = await transitions.observe([keys])  # a worker has started since
     if not beats:
         name = keys.platform
-        raise TailraceError(
-            f"no consumer serves {name}; start one: `python3 -m ops consume {name}`, or all: `python3 -m ops up`"
-        )
+        raise TailraceError(f"no consumer serves {name}; start one: `{PROGRAM} consume {name}`, or all: `{PROGRAM} up`")
     names = sorted(beats)
     told = f"asked to drain and start anew: {', '.join(names)}; `{command('workers', options.data)}` shows who is there"
     return {"platform": keys.platform, "status": "restarting", "workers": names}, told

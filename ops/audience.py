@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Self, cast
 
-from streams.errors import TailraceError
+from tailrace.streams.errors import TailraceError
 
 FRAME = b"\nid: "
 END = b"\nevent: end\n"

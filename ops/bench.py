@@ -12,15 +12,15 @@ import anyio
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from consumers.shutdown import Shutdown
-from ops.figures import Figure, compare, written
-from ops.measures import MEASURES, QUICK, Bench, Extent
-from ops.terminal import console, row, say, show_table, table
-from ops.up import look_at
-from ops.workbench import Workbench
-from streams.connection import Store
-from streams.errors import TailraceError, WrongField
-from streams.settings import StreamsSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.ops.figures import Figure, compare, written
+from tailrace.ops.measures import MEASURES, QUICK, Bench, Extent
+from tailrace.ops.terminal import console, row, say, show_table, table
+from tailrace.ops.up import look_at
+from tailrace.ops.workbench import Workbench
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import TailraceError, WrongField
+from tailrace.streams.settings import StreamsSettings
 
 LIMIT_SECONDS = 60.0  # for one measure; each takes a few
 

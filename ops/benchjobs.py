@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from consumers import Attempt, Handlers
+from tailrace.consumers import Attempt, Handlers
 
 handles = Handlers()
 

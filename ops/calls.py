@@ -9,15 +9,16 @@ from collections.abc import Iterable
 
 import anyio
 
-from ops.finding import Finding, wrong
-from ops.ways import last_delivered
-from streams.connection import Store
-from streams.errors import JobNotFound
-from streams.keys import BANDS, PlatformKeys
-from streams.overview import take_overviews
-from streams.policies import Platforms, Policy
-from streams.reading import read_record, to_ms
-from streams.states import State
+from tailrace.ops.finding import Finding, wrong
+from tailrace.ops.ways import last_delivered
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.overview import take_overviews
+from tailrace.streams.policies import Platforms, Policy
+from tailrace.streams.reading import read_record, to_ms
+from tailrace.streams.states import State
 
 PATIENCE_SECONDS = 2.5  # hearts look once a second
 
@@ -31,7 +32,7 @@ async def look_at_calls(store: Store, platforms: Platforms, names: Iterable[str]
     again = await find_uncalled(store, platforms, suspects)
     says = "it may start and consumers are idle, but none of them was called"
     return [
-        wrong(name, says, f"python3 -m ops restart {name}", job=job)
+        wrong(name, says, f"{PROGRAM} restart {name}", job=job)
         for name, job in suspects.items()
         if again.get(name) == job
     ]

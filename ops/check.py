@@ -7,7 +7,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from ops.bootstrap import require_checkout
+from tailrace.ops.bootstrap import require_checkout
 
 CHECKS = {
     "format": [sys.executable, "-m", "ruff", "format", "--check", "--output-format", "concise", "."],

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from streams import lifeline
+from tailrace.streams import lifeline
 
 LARGEST_LOG = 4 * 1024 * 1024  # bytes; a log that has grown beyond begins anew with its process
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ops.hints import DEFAULT_DATA
+from tailrace.ops.hints import DEFAULT_DATA
 
 
 class Argument(NamedTuple):

@@ -6,17 +6,17 @@ import sys
 import anyio
 import msgspec
 
-from ops.act import declared, members, who
-from ops.hints import command
-from ops.reach import reach
-from ops.terminal import console, row, say, show_table, table
-from streams.deadletters import Match, count_dead, list_dead, sweep_dead
-from streams.errors import WrongField
-from streams.events import iso
-from streams.keys import PlatformKeys
-from streams.listing import Listed
-from streams.settings import StreamsSettings
-from streams.transitions import Transitions
+from tailrace.ops.act import declared, members, who
+from tailrace.ops.hints import command
+from tailrace.ops.reach import reach
+from tailrace.ops.terminal import console, row, say, show_table, table
+from tailrace.streams.deadletters import Match, count_dead, list_dead, sweep_dead
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import iso
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.listing import Listed
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.transitions import Transitions
 
 MOST = 100_000
 

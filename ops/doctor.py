@@ -10,26 +10,26 @@ import msgspec
 from rich.progress import Progress
 from rich.text import Text
 
-from consumers.settings import ConsumerSettings
-from ops.calls import look_at_calls
-from ops.finding import Finding, advice, wrong
-from ops.hints import command
-from ops.reach import reach
-from ops.store import find_running
-from ops.storechecks import check_store
-from ops.terminal import console, plain, say
-from ops.ways import check_flow, check_jobs, check_places, confirm, find_records, read_lease
-from streams.connection import Store
-from streams.errors import WrongField
-from streams.keys import PlatformKeys
-from streams.messages import Lease
-from streams.policies import Platforms
-from streams.settings import StreamsSettings
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.ops.calls import look_at_calls
+from tailrace.ops.finding import Finding, advice, wrong
+from tailrace.ops.hints import command
+from tailrace.ops.reach import reach
+from tailrace.ops.store import find_running
+from tailrace.ops.storechecks import check_store
+from tailrace.ops.terminal import console, plain, say
+from tailrace.ops.ways import check_flow, check_jobs, check_places, confirm, find_records, read_lease
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.messages import Lease
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 
 MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red")}
-OURS = "python3 -m ops "
 MOST_LINES = 20  # of one kind; the rest is counted
 
 
@@ -68,7 +68,7 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
 
 def on_the_same_folder(finding: Finding, data: Path) -> Finding:
     """Its next step, as it is typed here. A consumer takes no folder."""
-    words = finding.next.removeprefix(OURS)
+    words = finding.next.removeprefix(f"{PROGRAM} ")
     if words == finding.next or words.startswith("consume"):
         return finding
     return msgspec.structs.replace(finding, next=command(words, data))
@@ -133,7 +133,7 @@ def served(platform: str, alive: bool, silent: Iterable[Lease], declared: bool) 
     if not alive:
         variable = "" if declared else f"TAILRACE_PLATFORMS={platform} "
         says = "it has jobs, but no consumer serves it"
-        return [wrong(platform, says, f"{variable}python3 -m ops consume {platform}")]
+        return [wrong(platform, says, f"{variable}{PROGRAM} consume {platform}")]
     return [
         advice(
             platform,

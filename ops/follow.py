@@ -5,9 +5,9 @@ import sys
 
 import anyio
 
-from ops.reach import reach
-from ops.story import decoded, follow_story
-from ops.terminal import Takeover, console, event_line
+from tailrace.ops.reach import reach
+from tailrace.ops.story import decoded, follow_story
+from tailrace.ops.terminal import Takeover, console, event_line
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,4 +9,6 @@ DEFAULT_DATA = Path(".tailrace")
 def command(words: str, data: Path) -> str:
     """`words` are ready for a shell. The folder is said only where it is not the default."""
     place = "" if data == DEFAULT_DATA else f" --data {shlex.quote(str(data))}"
-    return f"python3 -m ops {words}{place}"
+    from tailrace.streams.launch import PROGRAM  # not above: help imports no package
+
+    return f"{PROGRAM} {words}{place}"

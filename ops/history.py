@@ -4,9 +4,9 @@ import argparse
 
 import anyio
 
-from ops.reach import reach
-from ops.story import decoded, read_story
-from ops.terminal import about, row, show_table, table
+from tailrace.ops.reach import reach
+from tailrace.ops.story import decoded, read_story
+from tailrace.ops.terminal import about, row, show_table, table
 
 
 def run(options: argparse.Namespace) -> int:

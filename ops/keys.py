@@ -2,8 +2,8 @@
 
 import argparse
 
-from gateway.auth import SETTING, entry_of, new_secret
-from ops.terminal import say
+from tailrace.gateway.auth import SETTING, entry_of, new_secret
+from tailrace.ops.terminal import say
 
 
 def run(_: argparse.Namespace) -> int:

@@ -9,18 +9,18 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from ops import benchjobs
-from ops.audience import Audience
-from ops.figures import Figure, rate, spread
-from ops.workbench import CONCURRENCY, HOST, Pace, Workbench
-from producers import Producer, Submission
-from streams.connection import Store
-from streams.errors import TailraceError
-from streams.functions import Script
-from streams.keys import PlatformKeys, split_id
-from streams.messages import decode_event
-from streams.reading import read_job, read_record
-from streams.transitions import Transitions
+from tailrace.ops import benchjobs
+from tailrace.ops.audience import Audience
+from tailrace.ops.figures import Figure, rate, spread
+from tailrace.ops.workbench import CONCURRENCY, HOST, Pace, Workbench
+from tailrace.producers import Producer, Submission
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import TailraceError
+from tailrace.streams.functions import Script
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.messages import decode_event
+from tailrace.streams.reading import read_job, read_record
+from tailrace.streams.transitions import Transitions
 
 PAYLOAD = {"url": "https://shop.example/p/123456", "page": 1, "shop": "oliveyoung"}  # about 70 bytes as JSON
 PAGE = 1000  # jobs submitted, or read, in one call of ours

@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from streams.events import expand
-from streams.functions import functions
-from streams.reading import pairs, to_leases
-from streams.states import Status
+from tailrace.streams.events import expand
+from tailrace.streams.functions import functions
+from tailrace.streams.reading import pairs, to_leases
+from tailrace.streams.states import Status
 
 SAYING = frozenset({"report", "complete", "fail"})  # the transitions by which an attempt says something
 

@@ -7,12 +7,12 @@ import anyio
 import msgspec
 from rich.text import Text
 
-from ops.reach import reach
-from ops.terminal import number, plain, row, show_table, span, table
-from streams.overview import Overview, take_overviews
-from streams.presence import Consumer, Presence
-from streams.settings import StreamsSettings
-from streams.transitions import Transitions
+from tailrace.ops.reach import reach
+from tailrace.ops.terminal import number, plain, row, show_table, span, table
+from tailrace.streams.overview import Overview, take_overviews
+from tailrace.streams.presence import Consumer, Presence
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.transitions import Transitions
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,10 +12,10 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from ops.monitor import Write
-from ops.racetrack import BEAT, DEADLINE, JOB_SECONDS, STEPS, Racetrack, Round
-from ops.terminal import console, say
-from streams.errors import WrongField
+from tailrace.ops.monitor import Write
+from tailrace.ops.racetrack import BEAT, DEADLINE, JOB_SECONDS, STEPS, Racetrack, Round
+from tailrace.ops.terminal import console, say
+from tailrace.streams.errors import WrongField
 
 LANE = 24  # columns for each worker
 LAST_MOMENT = JOB_SECONDS - 0.2  # the freeze itself takes a moment, and the job must not be over

@@ -16,15 +16,15 @@ from typing import Any, Self
 import redis
 from msgspec import Struct
 
-from ops.checker import Event, violations
-from ops.children import Family
-from ops.monitor import Monitor, Write
-from ops.store import OwnStore, free_port
-from ops.watcher import Watcher
-from streams import launch
-from streams.errors import TailraceError
-from streams.events import expand
-from streams.keys import GROUP, PlatformKeys, split_id
+from tailrace.ops.checker import Event, violations
+from tailrace.ops.children import Family
+from tailrace.ops.monitor import Monitor, Write
+from tailrace.ops.store import OwnStore, free_port
+from tailrace.ops.watcher import Watcher
+from tailrace.streams import launch
+from tailrace.streams.errors import TailraceError
+from tailrace.streams.events import expand
+from tailrace.streams.keys import GROUP, PlatformKeys, split_id
 
 BEAT, DEADLINE, REAP = 0.4, 1.5, 0.3  # seconds: a short lease, so that a round takes a few seconds
 STEPS, STEP_SECONDS = 5, 0.5
@@ -90,7 +90,7 @@ class Runner:
         options = family.options(
             name,
             SERVICE_NAME=name,
-            TAILRACE_HANDLERS="ops.stubborn",
+            TAILRACE_HANDLERS="tailrace.ops.stubborn",
             TAILRACE_BEAT_SECONDS=str(BEAT),
             TAILRACE_DEADLINE_SECONDS=str(DEADLINE),
             TAILRACE_REAP_SECONDS=str(REAP),
@@ -98,7 +98,7 @@ class Runner:
             LLM_SERVER_URL_FILE=None,
         )
         with options["stdout"]:
-            self._process = subprocess.Popen(launch.command("consumers", KEYS.platform), **options)
+            self._process = subprocess.Popen(launch.command("tailrace.consumers", KEYS.platform), **options)
 
     def freeze(self) -> None:
         os.killpg(self._process.pid, signal.SIGSTOP)
@@ -137,7 +137,7 @@ class Racetrack:
             self._port = free_port(0)
             options = self._family.options("gateway", HOST=HOST, PORT=str(self._port))
             with options["stdout"]:
-                gateway = subprocess.Popen(launch.command("gateway"), **options)
+                gateway = subprocess.Popen(launch.command("tailrace.gateway"), **options)
             opening.callback(gateway.wait)
             opening.callback(gateway.kill)
             eventually("the gateway is ready", self._is_ready)

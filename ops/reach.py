@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ops.store import find_running
-from streams.connection import Store
-from streams.errors import NoStore
-from streams.settings import StreamsSettings
+from tailrace.ops.store import find_running
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import NoStore
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.settings import StreamsSettings
 
 
 def find_url(data: Path) -> str:
@@ -20,7 +21,7 @@ def find_url(data: Path) -> str:
     if url is None:
         raise NoStore(
             f"no store is known, and no `up` runs on the data folder {data}: "
-            "start everything with `python3 -m ops up`, or set REDIS_URL."
+            f"start everything with `{PROGRAM} up`, or set REDIS_URL."
         )
     use_settings(data)
     return url

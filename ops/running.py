@@ -5,10 +5,10 @@ import argparse
 import anyio
 import msgspec
 
-from ops.reach import reach
-from ops.terminal import console, row, show_table, table
-from streams.census import Census, describe, take_census
-from streams.settings import StreamsSettings
+from tailrace.ops.reach import reach
+from tailrace.ops.terminal import console, row, show_table, table
+from tailrace.streams.census import Census, describe, take_census
+from tailrace.streams.settings import StreamsSettings
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,16 +7,16 @@ from typing import Any
 import anyio
 import msgspec
 
-from ops.reach import reach
-from ops.submit import read_args
-from ops.terminal import console, row, show_table, table
-from producers.schedules import Schedules, describe, options_of
-from streams.errors import WrongField
-from streams.events import iso
-from streams.schedules import Planned, Schedule
-from streams.settings import StreamsSettings
-from streams.transitions import Transitions
-from streams.validation import field_of
+from tailrace.ops.reach import reach
+from tailrace.ops.submit import read_args
+from tailrace.ops.terminal import console, row, show_table, table
+from tailrace.producers.schedules import Schedules, describe, options_of
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import iso
+from tailrace.streams.schedules import Planned, Schedule
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.validation import field_of
 
 FORMS = {
     "set": "set PLATFORM NAME KIND [ARGS]",

@@ -8,21 +8,21 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
-from consumers.settings import ConsumerSettings
-from ops.reach import reach
-from ops.story import decoded, read_story
-from ops.terminal import console, plain
-from streams.connection import Store
-from streams.events import iso, progress_of
-from streams.keys import PlatformKeys
-from streams.lookout import Lookout
-from streams.messages import Record
-from streams.presence import Consumer, Presence
-from streams.reading import read_args
-from streams.settings import StreamsSettings
-from streams.states import State
-from streams.transitions import Transitions
-from streams.waiting import Waiting
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.ops.reach import reach
+from tailrace.ops.story import decoded, read_story
+from tailrace.ops.terminal import console, plain
+from tailrace.streams.connection import Store
+from tailrace.streams.events import iso, progress_of
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.lookout import Lookout
+from tailrace.streams.messages import Record
+from tailrace.streams.presence import Consumer, Presence
+from tailrace.streams.reading import read_args
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.waiting import Waiting
 
 
 def run(options: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import IO, Self
 from urllib.parse import quote, unquote, urlsplit
 
-from streams.errors import BadConfiguration, NoStore
+from tailrace.streams.errors import BadConfiguration, NoStore
 
 # The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
 # however it ends, `read` returns. Whichever goes first, server or owner, the whole process group follows.

@@ -6,12 +6,12 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from ops.finding import Finding, advice, wrong
-from streams.connection import Store
-from streams.errors import AccessDenied, UnfitStore
-from streams.fitness import check_fitness
-from streams.keys import PlatformKeys
-from streams.transitions import Transitions
+from tailrace.ops.finding import Finding, advice, wrong
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import AccessDenied, UnfitStore
+from tailrace.streams.fitness import check_fitness
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.transitions import Transitions
 
 PINGS = 20
 SLOW_MS = 20.0  # for a ping; a job takes a handful of trips

@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import msgspec
 
-from gateway.fold import Fold, read_head, visible
-from ops.terminal import say
-from streams.connection import Store
-from streams.errors import NoStore
-from streams.keys import PlatformKeys, split_id
-from streams.messages import Record
-from streams.reading import read_feed, read_feed_ends, read_job, to_hints
+from tailrace.gateway.fold import Fold, read_head, visible
+from tailrace.ops.terminal import say
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import NoStore
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.messages import Record
+from tailrace.streams.reading import read_feed, read_feed_ends, read_job, to_hints
 
 WAIT_SECONDS = 2.0  # then the log is read without a hint, should one have been trimmed away
 AWAY_SECONDS = 0.5

@@ -5,8 +5,8 @@ from contextlib import suppress
 import anyio
 from msgspec import Struct
 
-from consumers import Attempt, Handlers
-from streams.errors import Lost
+from tailrace.consumers import Attempt, Handlers
+from tailrace.streams.errors import Lost
 
 handles = Handlers()
 

@@ -10,20 +10,20 @@ import anyio
 import msgspec
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ops.act import declared
-from ops.hints import command
-from ops.nearest import meant
-from ops.reach import reach
-from ops.story import decoded, follow_story
-from ops.terminal import Takeover, about, console, event_line, plain, say
-from producers import Producer, Submission, Submitted
-from producers.kinds import KINDS
-from streams.connection import Store
-from streams.errors import WrongField
-from streams.keys import join_id
-from streams.options import Dedupe, Options
-from streams.settings import StreamsSettings
-from streams.transitions import Transitions
+from tailrace.ops.act import declared
+from tailrace.ops.hints import command
+from tailrace.ops.nearest import meant
+from tailrace.ops.reach import reach
+from tailrace.ops.story import decoded, follow_story
+from tailrace.ops.terminal import Takeover, about, console, event_line, plain, say
+from tailrace.producers import Producer, Submission, Submitted
+from tailrace.producers.kinds import KINDS
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import join_id
+from tailrace.streams.options import Dedupe, Options
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.transitions import Transitions
 
 LARGEST_ARGS = 1024 * 1024  # larger data does not go into the store
 

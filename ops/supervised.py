@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import anyio
 
-from consumers.shutdown import Shutdown
-from ops.children import Family
-from ops.terminal import say
-from streams.errors import BadConfiguration
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.ops.children import Family
+from tailrace.ops.terminal import say
+from tailrace.streams.errors import BadConfiguration
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from ops.tables import Rows
+from tailrace.ops.tables import Rows
 
 _FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that end a colour
 

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import NoReturn
 
-from ops.bootstrap import require_checkout
+from tailrace.ops.bootstrap import require_checkout
 
 SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 """Most tests wait for processes of their own, so three at a time fit on two processors, in the order of conftest.py."""

@@ -15,22 +15,22 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from consumers.handlers.material import OF_UP
-from consumers.handlers.model import Model
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from gateway.settings import GatewaySettings
-from ops.children import Family
-from ops.hints import command
-from ops.store import Ownership, OwnStore, make_folder
-from ops.supervised import FIRST_PAUSE, LONGEST_PAUSE, SETTLED_SECONDS, Supervised, end
-from ops.terminal import say
-from streams import launch
-from streams.connection import Store
-from streams.errors import BadConfiguration, TailraceError
-from streams.fitness import check_fitness
-from streams.policies import Platforms
-from streams.settings import Environment
+from tailrace.consumers.handlers.material import OF_UP
+from tailrace.consumers.handlers.model import Model
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.ops.children import Family
+from tailrace.ops.hints import command
+from tailrace.ops.store import Ownership, OwnStore, make_folder
+from tailrace.ops.supervised import FIRST_PAUSE, LONGEST_PAUSE, SETTLED_SECONDS, Supervised, end
+from tailrace.ops.terminal import say
+from tailrace.streams import launch
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import BadConfiguration, TailraceError
+from tailrace.streams.fitness import check_fitness
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import Environment
 
 FIRST = ("research", "default")  # the platforms of the examples that newcomers are shown: they are served first
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
@@ -145,10 +145,12 @@ class Up:
         self._logs = family.logs
         self._host, self._port = address
         self._grace_seconds = grace_seconds
-        self._gateway = Supervised(family, "gateway", launch.command("gateway"), HOST=self._host, PORT=str(self._port))
+        self._gateway = Supervised(
+            family, "gateway", launch.command("tailrace.gateway"), HOST=self._host, PORT=str(self._port)
+        )
         for_consumers = {**NOT_FOR_HANDLERS, OF_UP: str((family.logs.parent / "materials").absolute())}
         self._consumers = [
-            Supervised(family, f"consumer-{lane}", launch.command("consumers", *lanes[lane]), **for_consumers)
+            Supervised(family, f"consumer-{lane}", launch.command("tailrace.consumers", *lanes[lane]), **for_consumers)
             for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
         self._begun: list[Supervised] = []

@@ -11,14 +11,15 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from ops.finding import Finding, advice, wrong
-from streams.connection import Command, Store
-from streams.events import entry_order
-from streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
-from streams.messages import Lease, Record
-from streams.overview import take_overviews
-from streams.reading import pairs, scan_leases, to_lease, to_record
-from streams.states import ENDED, State
+from tailrace.ops.finding import Finding, advice, wrong
+from tailrace.streams.connection import Command, Store
+from tailrace.streams.events import entry_order
+from tailrace.streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.messages import Lease, Record
+from tailrace.streams.overview import take_overviews
+from tailrace.streams.reading import pairs, scan_leases, to_lease, to_record
+from tailrace.streams.states import ENDED, State
 
 PAGE = 500
 SECOND_LOOK_SECONDS = 0.5
@@ -95,7 +96,7 @@ class Where(Struct, frozen=True):
     leased: bool = False
 
 
-MEND = "python3 -m ops doctor --repair"  # consumers mend it too, within minutes
+MEND = f"{PROGRAM} doctor --repair"  # consumers mend it too, within minutes
 HANDED_OUT = "its entry was handed out, but nobody runs it"
 
 
@@ -159,8 +160,8 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
             findings.append(wrong(keys.platform, f"the lease {nonce} cannot be read: it only takes up room", command))
     for lease, (state, nonce) in zip(held, await fields(store, keys, [lease.key for lease in held]), strict=True):
         if state != b"running" or nonce != lease.nonce.encode():
-            says, mend = "a lease is held for it, but no attempt runs under it", "python3 -m ops doctor --repair"
-            findings.append(wrong(keys.platform, says, mend, job=lease.key, nonce=lease.nonce))
+            says = "a lease is held for it, but no attempt runs under it"
+            findings.append(wrong(keys.platform, says, MEND, job=lease.key, nonce=lease.nonce))
     first = [member.decode(errors="replace") for front in fronts for member in front]
     for job, (state, _) in zip(first, await fields(store, keys, first), strict=True):
         if state != b"waiting":
@@ -198,7 +199,7 @@ async def check_flow(store: Store, platforms: Iterable[str]) -> list[Finding]:
         if each.paused:
             since = f" since {each.paused_since}" if each.paused_since else ""
             says = f"is paused by {each.paused_by or 'somebody'}{since}: nothing starts"
-            notes.append(advice(each.platform, says, f"python3 -m ops resume {each.platform}"))
+            notes.append(advice(each.platform, says, f"{PROGRAM} resume {each.platform}"))
         if each.held_seconds:
             says = f"a handler met a rate limit: nothing starts for {each.held_seconds:.1f} s"
             notes.append(advice(each.platform, says))

@@ -18,14 +18,14 @@ import anyio.to_thread
 import redis
 from msgspec import Struct
 
-from ops.children import Family
-from ops.store import OwnStore, free_port
-from ops.terminal import say
-from ops.up import is_ready
-from streams import launch, lifeline
-from streams.errors import TailraceError
-from streams.keys import PlatformKeys
-from streams.policies import Platforms, Policy
+from tailrace.ops.children import Family
+from tailrace.ops.store import OwnStore, free_port
+from tailrace.ops.terminal import say
+from tailrace.ops.up import is_ready
+from tailrace.streams import launch, lifeline
+from tailrace.streams.errors import TailraceError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms, Policy
 
 HOST = "127.0.0.1"
 CONCURRENCY = 128
@@ -113,14 +113,14 @@ class Workbench:
         self, keys: PlatformKeys, name: str = "consumer", pace: Pace | None = None
     ) -> AbstractContextManager[Child]:
         """A consumer process with the jobs of `bench`; its lease is kept as by default unless a pace is given."""
-        command = launch.command("consumers", keys.platform, "--handlers", "ops.benchjobs")
+        command = launch.command("tailrace.consumers", keys.platform, "--handlers", "tailrace.ops.benchjobs")
         return self._start(name, command, SERVICE_NAME=name, **(pace.variables() if pace else {}))
 
     @contextmanager
     def gateway(self) -> Iterator[int]:
         """A gateway process; the answer is its port."""
         port = free_port(0)
-        with self._start("gateway", launch.command("gateway"), HOST=HOST, PORT=str(port)):
+        with self._start("gateway", launch.command("tailrace.gateway"), HOST=HOST, PORT=str(port)):
             yield port
 
     @contextmanager

@@ -5,12 +5,13 @@ import argparse
 import anyio
 import msgspec
 
-from ops.reach import reach
-from ops.terminal import number, row, say, show_table, span, table
-from streams.messages import About
-from streams.presence import Consumer, Presence
-from streams.settings import StreamsSettings
-from streams.transitions import Transitions
+from tailrace.ops.reach import reach
+from tailrace.ops.terminal import number, row, say, show_table, span, table
+from tailrace.streams.launch import PROGRAM
+from tailrace.streams.messages import About
+from tailrace.streams.presence import Consumer, Presence
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.transitions import Transitions
 
 WORDS = {True: "alive", False: "silent", None: "silent"}
 JOBS = 3  # named in the table; the rest is counted
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         print(msgspec.json.encode(told).decode())
         return 0
     if not consumers:
-        say("no worker is there; start one with `python3 -m ops consume`, or all with `python3 -m ops up`")
+        say(f"no worker is there; start one with `{PROGRAM} consume`, or all with `{PROGRAM} up`")
         return 0
     steady = ("worker", "state", "last beat", "jobs", "lag", "memory", "version", "host")
     columns = (*steady[:6], "platforms", "job ids", *steady[6:])

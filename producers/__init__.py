@@ -1,5 +1,5 @@
 """What may be asked for: kinds and submission."""
 
-from producers.producer import Producer, Submission, Submitted
+from tailrace.producers.producer import Producer, Submission, Submitted
 
 __all__ = ["Producer", "Submission", "Submitted"]

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from streams.errors import WrongField
-from streams.validation import field_of
+from tailrace.streams.errors import WrongField
+from tailrace.streams.validation import field_of
 
 Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from producers.kinds import ALL_KINDS, Kinds
-from streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
-from streams.fitness import Fitness
-from streams.keys import check_key, check_word, join_id
-from streams.messages import Job, encode
-from streams.options import NO_OPTIONS, Options
-from streams.policies import Platforms
-from streams.states import State
-from streams.transitions import Transitions
-from streams.turns import Turns
+from tailrace.producers.kinds import ALL_KINDS, Kinds
+from tailrace.streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
+from tailrace.streams.fitness import Fitness
+from tailrace.streams.keys import check_key, check_word, join_id
+from tailrace.streams.messages import Job, encode
+from tailrace.streams.options import NO_OPTIONS, Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.turns import Turns
 
 BATCH = 125  # jobs in one call: a few milliseconds of the server's time
 LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process

@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from producers.kinds import ALL_KINDS, Kinds
-from producers.producer import fingerprint
-from streams.errors import BadConfiguration, ScheduleNotFound, WrongField
-from streams.events import iso
-from streams.keys import PlatformKeys
-from streams.messages import Job, encode
-from streams.options import Options
-from streams.policies import Platforms
-from streams.schedules import (
+from tailrace.producers.kinds import ALL_KINDS, Kinds
+from tailrace.producers.producer import fingerprint
+from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, WrongField
+from tailrace.streams.events import iso
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Job, encode
+from tailrace.streams.options import Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.schedules import (
     Planned,
     Schedule,
     check_name,
@@ -24,8 +24,8 @@ from streams.schedules import (
     read_schedule,
     read_schedules,
 )
-from streams.transitions import Transitions
-from streams.validation import field_of
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.validation import field_of
 
 LARGEST = 64 * 1024  # of a definition: it is read at each of its ticks
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from streams.connection import Command, Store
-from streams.events import iso, progress_of
-from streams.keys import BANDS, PlatformKeys
-from streams.messages import Lease, Record
-from streams.reading import read_args, read_jobs, read_leases
-from streams.states import State
+from tailrace.streams.connection import Command, Store
+from tailrace.streams.events import iso, progress_of
+from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.messages import Lease, Record
+from tailrace.streams.reading import read_args, read_jobs, read_leases
+from tailrace.streams.states import State
 
 PAGE = 250  # running jobs that are read in one trip
 

@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 import structlog
 
-from streams.connection import ServerRefusal
-from streams.errors import AccessDenied, NoStore
-from streams.keys import PlatformKeys
-from streams.transitions import Operation, Transitions
+from tailrace.streams.connection import ServerRefusal
+from tailrace.streams.errors import AccessDenied, NoStore
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.transitions import Operation, Transitions
 
 log = structlog.get_logger()
 

@@ -15,9 +15,9 @@ from weakref import WeakSet
 
 import hiredis
 
-from streams.errors import AccessDenied, NoStore, StoreError, StoreFull
-from streams.functions import Script
-from streams.wire import Door, Wire
+from tailrace.streams.errors import AccessDenied, NoStore, StoreError, StoreFull
+from tailrace.streams.functions import Script
+from tailrace.streams.wire import Door, Wire
 
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0  # a server that does not answer a short command by then is treated as away

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from msgspec import Struct
 
-from streams.connection import Store
-from streams.errors import WrongField
-from streams.keys import PlatformKeys, check_word
-from streams.listing import Listed, Page, Place, read_listed, read_places, to_place
-from streams.states import State
-from streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import PlatformKeys, check_word
+from tailrace.streams.listing import Listed, Page, Place, read_listed, read_places, to_place
+from tailrace.streams.states import State
+from tailrace.streams.transitions import BrokenOperation, Transitions
 
 PIECE = 200  # jobs read, and acted on, in one trip
 LOOKED_AT = 2000  # for one page of a list with a filter

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from streams.messages import Record, Step, decode_event, encode
-from streams.options import LAST_MS
-from streams.states import State, Status
+from tailrace.streams.messages import Record, Step, decode_event, encode
+from tailrace.streams.options import LAST_MS
+from tailrace.streams.states import State, Status
 
 _STEP = len('{"step":')
 

@@ -7,9 +7,9 @@ from importlib.resources import files
 import anyio
 import structlog
 
-from streams import functions
-from streams.connection import ServerRefusal, Store, check_role, info_fields
-from streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
+from tailrace.streams import functions
+from tailrace.streams.connection import ServerRefusal, Store, check_role, info_fields
+from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
 
 log = structlog.get_logger()
 

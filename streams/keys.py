@@ -7,7 +7,7 @@ and the same code runs on a single server and on a cluster. A job id is `<platfo
 import re
 from typing import Final
 
-from streams.errors import WrongField
+from tailrace.streams.errors import WrongField
 
 NAMESPACE: Final = "tr"
 GROUP: Final = "consumers"  # the consumer group of every jobs stream

@@ -9,15 +9,15 @@ from math import isfinite
 
 from msgspec import Struct
 
-from streams.connection import Command, Store
-from streams.errors import WrongField
-from streams.events import entry_order, expand
-from streams.keys import BANDS, PlatformKeys
-from streams.messages import Failure, Record, decode_event
-from streams.options import LAST_MS
-from streams.reading import read_leases, to_record
-from streams.states import State
-from streams.turns import in_turns
+from tailrace.streams.connection import Command, Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import entry_order, expand
+from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.messages import Failure, Record, decode_event
+from tailrace.streams.options import LAST_MS
+from tailrace.streams.reading import read_leases, to_record
+from tailrace.streams.states import State
+from tailrace.streams.turns import in_turns
 
 LIMIT, MOST = 100, 1000  # jobs on a page: unless told, and at most
 LOOKED_AT = 2000  # entries of a line for one page: those that run or rest stand in it too

@@ -11,7 +11,7 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import Processor
 
-from streams.settings import Environment
+from tailrace.streams.settings import Environment
 
 TALKATIVE = (  # libraries of ours, and those that handlers often use
     *("anyio", "asyncio", "redis", "sse_starlette", "uvicorn"),

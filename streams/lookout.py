@@ -6,14 +6,14 @@ from contextlib import suppress
 
 import structlog
 
-from streams.connection import ServerRefusal
-from streams.keys import PlatformKeys
-from streams.messages import Record, decode_event
-from streams.policies import Platforms
-from streams.presence import Presence
-from streams.states import State, Status
-from streams.transitions import BrokenOperation, Transitions
-from streams.waiting import Case, Waiting, explain
+from tailrace.streams.connection import ServerRefusal
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Record, decode_event
+from tailrace.streams.policies import Platforms
+from tailrace.streams.presence import Presence
+from tailrace.streams.states import State, Status
+from tailrace.streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.waiting import Case, Waiting, explain
 
 log = structlog.get_logger()
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from streams.options import NO_OPTIONS, Options
-from streams.states import State, Status
+from tailrace.streams.options import NO_OPTIONS, Options
+from tailrace.streams.states import State, Status
 
 Step = int | str
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from streams.errors import WrongField
-from streams.keys import BANDS, LABEL_FORM, check_label
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import BANDS, LABEL_FORM, check_label
 
 Backoff = Literal["exponential", "fixed"]
 Mode = Literal["until_done", "throttle", "debounce"]

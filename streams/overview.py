@@ -5,14 +5,14 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from streams.connection import Command, Store
-from streams.errors import WrongField
-from streams.events import expand
-from streams.keys import BANDS, GROUP, PlatformKeys
-from streams.messages import Record, decode_event
-from streams.options import at_ms
-from streams.reading import to_ms, to_record
-from streams.states import State
+from tailrace.streams.connection import Command, Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import expand
+from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
+from tailrace.streams.messages import Record, decode_event
+from tailrace.streams.options import at_ms
+from tailrace.streams.reading import to_ms, to_record
+from tailrace.streams.states import State
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
 NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front

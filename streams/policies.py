@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from streams.errors import BadConfiguration, WrongField
-from streams.keys import check_platform
-from streams.options import LONGEST_SECONDS, Backoff, Retrying, check_retrying, seconds
-from streams.validation import sentence_of
+from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.keys import check_platform
+from tailrace.streams.options import LONGEST_SECONDS, Backoff, Retrying, check_retrying, seconds
+from tailrace.streams.validation import sentence_of
 
 LEAST: Final = {
     "overall": 0,

@@ -11,13 +11,13 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from streams.connection import ServerRefusal
-from streams.errors import WrongField
-from streams.keys import PlatformKeys, join_id, split_id
-from streams.messages import About
-from streams.reading import read_leases
-from streams.spoilt import of_each
-from streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.connection import ServerRefusal
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import PlatformKeys, join_id, split_id
+from tailrace.streams.messages import About
+from tailrace.streams.reading import read_leases
+from tailrace.streams.spoilt import of_each
+from tailrace.streams.transitions import BrokenOperation, Transitions
 
 DEADLINE_SECONDS = 10.0  # of a consumer that does not tell its own: one that is silent for as long is not alive
 PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise

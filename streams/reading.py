@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from streams.connection import Command, Store
-from streams.errors import JobNotFound
-from streams.events import expand, history_of
-from streams.keys import PlatformKeys, join_id
-from streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record, Sweep
-from streams.states import State
+from tailrace.streams.connection import Command, Store
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.events import expand, history_of
+from tailrace.streams.keys import PlatformKeys, join_id
+from tailrace.streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record, Sweep
+from tailrace.streams.states import State
 
 FEED_COUNT = 200  # entries of one stream in one read
 

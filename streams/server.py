@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from streams.connection import Store, info_fields
+from tailrace.streams.connection import Store, info_fields
 
 
 class Server(Struct, frozen=True):

@@ -12,10 +12,10 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from streams.errors import BadConfiguration, WrongField
-from streams.policies import Platforms
-from streams.schedules import Schedule
-from streams.validation import sentence_of
+from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.policies import Platforms
+from tailrace.streams.schedules import Schedule
+from tailrace.streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import structlog
 
-from streams.keys import PlatformKeys
-from streams.transitions import BrokenOperation
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.transitions import BrokenOperation
 
 log = structlog.get_logger()
 

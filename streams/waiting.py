@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from streams.events import iso
-from streams.keys import join_id
-from streams.line import Line, Running, labels_of
-from streams.messages import Record
-from streams.overview import read_pause
-from streams.policies import Policy
-from streams.presence import Consumer
+from tailrace.streams.events import iso
+from tailrace.streams.keys import join_id
+from tailrace.streams.line import Line, Running, labels_of
+from tailrace.streams.messages import Record
+from tailrace.streams.overview import read_pause
+from tailrace.streams.policies import Policy
+from tailrace.streams.presence import Consumer
 
 NAMED = 3  # jobs that one sentence names
 

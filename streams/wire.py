@@ -22,7 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
-from streams.errors import AccessDenied, AnswerLost, BadConfiguration, NoStore
+from tailrace.streams.errors import AccessDenied, AnswerLost, BadConfiguration, NoStore
 
 NOT_A_URL = (
     "it is no address; write redis://[user:password@]host[:port][/db], with / ? # @ : in a password as %2F and so on"

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from streams.functions import SHARED
-from streams.transitions import Transitions
+from tailrace.streams.functions import SHARED
+from tailrace.streams.transitions import Transitions
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("streams", "producers", "consumers", "gateway", "ops")
@@ -85,7 +85,7 @@ def own_names(package: ModuleType) -> Iterator[str]:
     """The public names a package gathers from its modules or defines itself."""
     for node in ast.parse(inspect.getsource(package)).body:
         match node:
-            case ast.ImportFrom(module=str(module), names=names) if module.split(".")[0] in PACKAGES:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("tailrace."):
                 yield from (alias.asname or alias.name for alias in names)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
@@ -93,7 +93,7 @@ def own_names(package: ModuleType) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_a_package_exports_what_it_says_in_order(name: str) -> None:
-    package = importlib.import_module(name)
+    package = importlib.import_module(f"tailrace.{name}")
     assert list(package.__all__) == sorted(name for name in own_names(package) if not name.startswith("_"))
 
 

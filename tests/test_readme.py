@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ops.bootstrap import CHECKOUT
-from ops.commands import COMMANDS
-from streams.keys import PlatformKeys
+from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.commands import COMMANDS
+from tailrace.streams.keys import PlatformKeys
 from tests.ops.commands import environment, tailrace
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def test_the_handler_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valke
     (tmp_path / "handlers.py").write_text(HANDLER)
     (line,) = re.findall(r"^    python3 -m ops (submit default greet .*)$", README, flags=re.MULTILINE)
     consumer = subprocess.Popen(
-        [sys.executable, "-m", "consumers", "default"],
+        [sys.executable, "-m", "tailrace.consumers", "default"],
         cwd=CHECKOUT,
         env=environment(REDIS_URL=valkey_url, TAILRACE_HANDLERS=str(tmp_path / "handlers.py")),
         stderr=subprocess.DEVNULL,

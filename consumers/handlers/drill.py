@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from consumers.attempt import Attempt
-from consumers.registry import Handlers
-from producers.kinds import Drill
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.registry import Handlers
+from tailrace.producers.kinds import Drill
 
 handles = Handlers()
 

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 import msgspec
 
-from consumers.attempt import Attempt
-from consumers.outcomes import GiveUp
-from consumers.registry import Handlers
-from producers.kinds import ProcessMaterial
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.outcomes import GiveUp
+from tailrace.consumers.registry import Handlers
+from tailrace.producers.kinds import ProcessMaterial
 
 handles = Handlers()
 
@@ -104,7 +104,7 @@ def file_in(folder: Path, name: str) -> Path | None:
 def fetch(address: str) -> str:
     from urllib.request import Request
 
-    from consumers.handlers.outside import Moved, request
+    from tailrace.consumers.handlers.outside import Moved, request
 
     hosts = {host.strip() for host in os.environ.get("TAILRACE_MATERIAL_HOSTS", "").split(",") if host.strip()}
     if urlsplit(address).hostname not in hosts:

@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 from msgspec import Struct
 
-from consumers.outcomes import GiveUp
-from streams.errors import BadConfiguration
-from streams.settings import Environment
+from tailrace.consumers.outcomes import GiveUp
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.settings import Environment
 
 ANSWER_BYTES = 1_000_000
 NOT_A_URL = (
@@ -47,7 +47,7 @@ class Model(Struct, frozen=True):
         """One chat completion of a server that speaks the common /v1/chat/completions form."""
         from urllib.request import Request
 
-        from consumers.handlers.outside import Moved, request
+        from tailrace.consumers.handlers.outside import Moved, request
 
         question = {"messages": [{"role": "user", "content": prompt}]}
         headers = {"Content-Type": "application/json", "Authorization": self.authorization}

@@ -4,10 +4,10 @@ from typing import Any
 
 import anyio.to_thread
 
-from consumers.attempt import Attempt
-from consumers.handlers.model import Model
-from consumers.registry import Handlers
-from producers.kinds import MakePlan
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.handlers.model import Model
+from tailrace.consumers.registry import Handlers
+from tailrace.producers.kinds import MakePlan
 
 handles = Handlers()
 

@@ -5,9 +5,9 @@ from typing import Any
 import anyio
 from msgspec import UNSET
 
-from consumers.attempt import Attempt
-from consumers.registry import Handlers
-from producers.kinds import Scan
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.registry import Handlers
+from tailrace.producers.kinds import Scan
 
 handles = Handlers()
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from streams.keys import BANDS, FRONT, GROUP, JOB_KEYS, PLATFORM_KEYS
+from tailrace.streams.keys import BANDS, FRONT, GROUP, JOB_KEYS, PLATFORM_KEYS
 
 
 class Function(Struct, frozen=True):

@@ -20,12 +20,12 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from ops.store import OwnStore
-from producers import Submission
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.options import Options
-from streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
+from tailrace.ops.store import OwnStore
+from tailrace.producers import Submission
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.options import Options
+from tailrace.streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
 from tests.functions.test_bounds import FILL, OWNERS, RUNNING
 from tests.support.deployment import Deployment
 from tests.support.processes import Pace

@@ -19,14 +19,14 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from consumers import Attempt, Handlers
-from consumers.consumer import Consumer
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from ops.store import OwnStore
-from producers import Producer, Submission
-from streams import Platforms, Policy, Store, Transitions
-from streams.settings import Environment
+from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers.consumer import Consumer
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.ops.store import OwnStore
+from tailrace.producers import Producer, Submission
+from tailrace.streams import Platforms, Policy, Store, Transitions
+from tailrace.streams.settings import Environment
 
 DRAINED = 20_000
 SUBMITTED = 2_000

@@ -16,13 +16,13 @@ sys.path.insert(0, sys.argv[sys.argv.index("--runner") + 1])
 
 import common  # type: ignore[import-not-found]
 
-from consumers import Attempt, Handlers
-from consumers.consumer import Consumer
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from producers import Producer, Submission
-from streams import Platforms, Policy, Store, Transitions
-from streams.settings import Environment
+from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers.consumer import Consumer
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.producers import Producer, Submission
+from tailrace.streams import Platforms, Policy, Store, Transitions
+from tailrace.streams.settings import Environment
 
 PLATFORM = "bench"
 CONCURRENCY = common.CONC or 128

@@ -13,11 +13,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from consumers.heart import MOST_HELD
-from consumers.recovery import ENLIST_SHARE
-from consumers.settings import ConsumerSettings
-from ops.store import OwnStore
-from streams.connection import Store, info_fields
+from tailrace.consumers.heart import MOST_HELD
+from tailrace.consumers.recovery import ENLIST_SHARE
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.ops.store import OwnStore
+from tailrace.streams.connection import Store, info_fields
 from tests.functions.test_bounds import FILL, OWNERS, RUNNING
 from tests.support.builders import Desk
 

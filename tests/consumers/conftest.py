@@ -8,17 +8,17 @@ from typing import Any
 import anyio
 import pytest
 
-from consumers.consumer import Consumer
-from consumers.registry import Handler
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from ops.store import OwnStore
-from producers import Producer, Submission
-from streams import PlatformKeys, Platforms, Policy, Store, Transitions
-from streams.messages import Event, decode_event
-from streams.options import Options
-from streams.reading import read_job
-from streams.settings import Environment
+from tailrace.consumers.consumer import Consumer
+from tailrace.consumers.registry import Handler
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.ops.store import OwnStore
+from tailrace.producers import Producer, Submission
+from tailrace.streams import PlatformKeys, Platforms, Policy, Store, Transitions
+from tailrace.streams.messages import Event, decode_event
+from tailrace.streams.options import Options
+from tailrace.streams.reading import read_job
+from tailrace.streams.settings import Environment
 from tests.support import server
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.2", "TAILRACE_DEADLINE_SECONDS": "2", "TAILRACE_REAP_SECONDS": "0.2"}

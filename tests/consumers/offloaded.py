@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from consumers import Delay, GiveUp, Handlers, RateLimited, SyncAttempt
-from streams.errors import Cancelled
+from tailrace.consumers import Delay, GiveUp, Handlers, RateLimited, SyncAttempt
+from tailrace.streams.errors import Cancelled
 
 handles = Handlers()
 

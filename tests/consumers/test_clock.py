@@ -9,14 +9,14 @@ from typing import NoReturn
 
 import pytest
 
-from ops.store import OwnStore, bundled_server
-from producers.producer import Submission
-from producers.schedules import Schedules
-from streams.keys import PlatformKeys
-from streams.options import Options
-from streams.policies import Platforms
-from streams.schedules import Schedule
-from streams.transitions import Transitions
+from tailrace.ops.store import OwnStore, bundled_server
+from tailrace.producers.producer import Submission
+from tailrace.producers.schedules import Schedules
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.options import Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.schedules import Schedule
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import STEERED
 from tests.support.builders import tell
 from tests.support.deployment import Deployment

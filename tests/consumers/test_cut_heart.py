@@ -8,13 +8,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from consumers import Attempt, Handlers
-from consumers.consumer import Consumer
-from consumers.settings import ConsumerSettings
-from consumers.shutdown import Shutdown
-from streams.connection import Store
-from streams.settings import Environment
-from streams.states import State
+from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers.consumer import Consumer
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.streams.connection import Store
+from tailrace.streams.settings import Environment
+from tailrace.streams.states import State
 from tests.consumers.conftest import PLATFORMS, QUICK, Bench
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

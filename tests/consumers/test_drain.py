@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from streams.states import Status
+from tailrace.streams.states import Status
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from consumers import Attempt, Handlers
-from consumers.failures import LONGEST_TRACEBACK, failure_of
-from consumers.testing import run_handler
-from streams.messages import Failure
-from streams.policies import Policy
+from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers.failures import LONGEST_TRACEBACK, failure_of
+from tailrace.consumers.testing import run_handler
+from tailrace.streams.messages import Failure
+from tailrace.streams.policies import Policy
 from tests.consumers.offloaded import handles as plain_handles
 
 mine = Handlers()

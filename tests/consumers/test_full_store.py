@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.errors import StoreFull
+from tailrace.streams.errors import StoreFull
 from tests.support.deployment import Deployment
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from consumers import Attempt, Handlers
-from streams import PlatformKeys, Store
+from tailrace.consumers import Attempt, Handlers
+from tailrace.streams import PlatformKeys, Store
 from tests.consumers.conftest import PLATFORMS, Bench, serving
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from streams.connection import Store
-from streams.errors import NoStore
-from streams.keys import PlatformKeys
-from streams.states import Status
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import NoStore
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.states import Status
 from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually

@@ -17,7 +17,7 @@ import logging
 
 import structlog
 
-from consumers import Attempt, GiveUp, Handlers, SyncAttempt
+from tailrace.consumers import Attempt, GiveUp, Handlers, SyncAttempt
 
 handles = Handlers()
 log = logging.getLogger("shop")

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from consumers.handlers.material import OF_UP, SAMPLE, handles
-from consumers.testing import HandlerOutcome, run_handler
+from tailrace.consumers.handlers.material import OF_UP, SAMPLE, handles
+from tailrace.consumers.testing import HandlerOutcome, run_handler
 
 
 @pytest.fixture(autouse=True)

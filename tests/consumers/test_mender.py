@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from consumers.instructions import Instructions
-from consumers.mender import EVERY_SECONDS, Mender
-from streams.connection import Store
-from streams.keys import GROUP, PlatformKeys
-from streams.policies import Policy
-from streams.transitions import Transitions
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.mender import EVERY_SECONDS, Mender
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import GROUP, PlatformKeys
+from tailrace.streams.policies import Policy
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 

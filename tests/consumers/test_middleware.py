@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
-from consumers.middleware import CallNext, Hook
-from consumers.testing import run_handler
-from streams.errors import BadConfiguration, Cancelled, Lost
-from streams.states import Status
+from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
+from tailrace.consumers.middleware import CallNext, Hook
+from tailrace.consumers.testing import run_handler
+from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
+from tailrace.streams.states import Status
 from tests.consumers.conftest import Bench, serving
 from tests.consumers.offloaded import handles as offloaded
 

@@ -11,11 +11,11 @@ from urllib.error import URLError
 
 import pytest
 
-from consumers.failures import failure_of
-from consumers.handlers.model import Model, split
-from consumers.outcomes import GiveUp
-from streams.errors import BadConfiguration
-from streams.settings import Environment
+from tailrace.consumers.failures import failure_of
+from tailrace.consumers.handlers.model import Model, split
+from tailrace.consumers.outcomes import GiveUp
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.settings import Environment
 
 
 def read(**variables: str) -> Model | None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec import Struct, to_builtins
 
-from consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
-from consumers.failures import failure_of
-from streams.commit import Committer
-from streams.messages import encode
-from streams.transitions import save
+from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
+from tailrace.consumers.failures import failure_of
+from tailrace.streams.commit import Committer
+from tailrace.streams.messages import encode
+from tailrace.streams.transitions import save
 from tests.consumers.conftest import Bench, serving
 from tests.support.builders import Desk
 

@@ -9,12 +9,12 @@ import anyio
 import psutil
 import pytest
 
-from consumers.offload import Offload
-from producers import Submission
-from streams import PlatformKeys, Transitions
-from streams.messages import Event
-from streams.options import Options
-from streams.states import Status
+from tailrace.consumers.offload import Offload
+from tailrace.producers import Submission
+from tailrace.streams import PlatformKeys, Transitions
+from tailrace.streams.messages import Event
+from tailrace.streams.options import Options
+from tailrace.streams.states import Status
 from tests.consumers.conftest import Bench, serving, standing
 from tests.consumers.offloaded import handles
 from tests.support.builders import Desk, take_away

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from consumers.instructions import Instructions
-from consumers.overtime import END_SECONDS, WARN_SECONDS, Overtime
-from consumers.page import Page
-from streams.connection import Store
-from streams.messages import Claim
-from streams.states import State
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.overtime import END_SECONDS, WARN_SECONDS, Overtime
+from tailrace.consumers.page import Page
+from tailrace.streams.connection import Store
+from tailrace.streams.messages import Claim
+from tailrace.streams.states import State
 from tests.support.builders import Desk
 
 OBEY_SECONDS = 5.0

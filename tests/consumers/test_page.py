@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from consumers.page import LONGEST_NONCE, SLOTS, Page
-from streams.errors import TailraceError
+from tailrace.consumers.page import LONGEST_NONCE, SLOTS, Page
+from tailrace.streams.errors import TailraceError
 
 
 def test_the_other_side_sees_what_is_held_until_it_is_freed() -> None:

@@ -4,11 +4,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from consumers import Attempt, Handlers
-from consumers.testing import run_handler
-from streams.events import percent
-from streams.policies import Policy
-from streams.states import Status
+from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers.testing import run_handler
+from tailrace.streams.events import percent
+from tailrace.streams.policies import Policy
+from tailrace.streams.states import Status
 from tests.consumers.offloaded import handles as plain_handles
 
 

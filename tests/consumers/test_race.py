@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from streams.states import Status
+from tailrace.streams.states import Status
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 
-from consumers import Attempt, Handlers
+from tailrace.consumers import Attempt, Handlers
 from tests.consumers.conftest import Bench, serving
 
 

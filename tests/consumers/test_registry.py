@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from consumers import Attempt, Handlers, SyncAttempt
-from consumers.handlers import BUILT_IN
-from consumers.middleware import CallNext
-from consumers.registry import load_handlers
-from producers.kinds import KINDS
-from streams.errors import BadConfiguration, WrongField
+from tailrace.consumers import Attempt, Handlers, SyncAttempt
+from tailrace.consumers.handlers import BUILT_IN
+from tailrace.consumers.middleware import CallNext
+from tailrace.consumers.registry import load_handlers
+from tailrace.producers.kinds import KINDS
+from tailrace.streams.errors import BadConfiguration, WrongField
 
 
 class Wanted(Struct):
@@ -115,7 +115,7 @@ def test_every_declared_kind_has_a_built_in_handler() -> None:
 def test_a_users_handler_is_taken_before_a_built_in_one(tmp_path: Path) -> None:
     file = tmp_path / "my_shop_handlers.py"
     file.write_text(
-        "from consumers import Attempt, Handlers\n"
+        "from tailrace.consumers import Attempt, Handlers\n"
         "handles = Handlers()\n"
         "@handles('scan')\n"
         "async def scan(attempt: Attempt[dict]) -> str:\n"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from consumers.instructions import Instructions
-from consumers.retention import Retention
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.policies import Policy
-from streams.transitions import Transitions
+from tailrace.consumers.instructions import Instructions
+from tailrace.consumers.retention import Retention
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Policy
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk
 
 PLATFORMS = ("ably", "kurly")
@@ -16,7 +16,7 @@ PLATFORMS = ("ably", "kurly")
 async def test_a_corrupt_platform_does_not_hold_up_the_retention_of_another(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumers.retention.FORGET_BATCH", 4)
+    monkeypatch.setattr("tailrace.consumers.retention.FORGET_BATCH", 4)
     instructions = Instructions(
         url="",
         owner="ann",

@@ -10,12 +10,12 @@ import anyio
 import pytest
 from msgspec import Struct
 
-from consumers import Attempt, Handlers
-from streams.connection import Store
-from streams.errors import Lost
-from streams.keys import PlatformKeys
-from streams.policies import Policy
-from streams.transitions import Transitions
+from tailrace.consumers import Attempt, Handlers
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import Lost
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Policy
+from tailrace.streams.transitions import Transitions
 from tests.consumers.conftest import Bench, serving, standing
 from tests.support.builders import Desk, take_away
 
@@ -294,7 +294,7 @@ async def test_a_lease_nobody_here_runs_is_handed_back(bench: Bench) -> None:
 
 
 def _job(key: str) -> Any:
-    from streams.messages import Job
+    from tailrace.streams.messages import Job
 
     return Job("single", key, "add", b'{"count":1}')
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 import pytest
 import redis
 
-from consumers.__main__ import main
-from consumers.settings import ConsumerSettings
-from streams.errors import BadConfiguration
-from streams.policies import Platforms
-from streams.settings import Environment
+from tailrace.consumers.__main__ import main
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import Environment
 from tests.ops.commands import environment
 
 
@@ -75,7 +75,10 @@ def test_a_wrong_setting_names_itself(name: str, value: str) -> None:
 def refused(capsys: pytest.CaptureFixture[str], *words: str, **variables: str) -> str:
     """What a consumer says that must not start."""
     told = environment(**{"REDIS_URL": "redis://127.0.0.1:1", **variables})
-    with patch.dict(os.environ, told, clear=True), patch("consumers.__main__.configure_logs"):  # logs are of us all
+    with (
+        patch.dict(os.environ, told, clear=True),
+        patch("tailrace.consumers.__main__.configure_logs"),
+    ):  # logs are of us all
         assert main([*words]) == 78
     (said,) = capsys.readouterr().err.splitlines()
     return str(said)
@@ -98,7 +101,7 @@ def test_handlers_that_contradict_each_other_name_where_they_are(
 ) -> None:
     file = tmp_path / "handlers_with_two_of_a_kind.py"
     twice = "@handles('own')\nasync def own(attempt): ...\n" * 2
-    file.write_text(f"from consumers import Handlers\nhandles = Handlers()\n{twice}")
+    file.write_text(f"from tailrace.consumers import Handlers\nhandles = Handlers()\n{twice}")
     assert refused(capsys, "--handlers", str(file)).startswith("--handlers: two handlers for the kind 'own'")
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from consumers import Attempt, Handlers
-from consumers.testing import run_handler
-from streams.states import Status
+from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers.testing import run_handler
+from tailrace.streams.states import Status
 from tests.consumers.conftest import Bench, serving
 
 

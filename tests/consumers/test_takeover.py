@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from streams.messages import Event
-from streams.states import Status
+from tailrace.streams.messages import Event
+from tailrace.streams.states import Status
 from tests.support.builders import Desk, tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually

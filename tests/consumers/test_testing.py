@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
-from consumers.testing import run_handler
-from ops.bootstrap import CHECKOUT
-from streams.policies import Policy
-from streams.states import Status
+from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
+from tailrace.consumers.testing import run_handler
+from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.streams.policies import Policy
+from tailrace.streams.states import Status
 from tests.consumers.offloaded import Order
 from tests.consumers.offloaded import handles as offloaded
 from tests.support.eventually import eventually

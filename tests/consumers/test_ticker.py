@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
 
-from consumers.ticker import APART_SECONDS, Ticker
-from producers.schedules import Schedules
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.policies import Platforms
-from streams.schedules import Schedule
-from streams.transitions import TICKS, Transitions
+from tailrace.consumers.ticker import APART_SECONDS, Ticker
+from tailrace.producers.schedules import Schedules
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms
+from tailrace.streams.schedules import Schedule
+from tailrace.streams.transitions import TICKS, Transitions
 from tests.support.builders import Desk
 
 PERIOD = 3600.0
@@ -152,7 +152,7 @@ async def test_a_ticker_without_a_time_zone_database_leaves_the_tick_to_one_that
 ) -> None:
     tick = await scene.schedule(ago=0, cron="0 * * * *", tz="Asia/Seoul", missed="once")
     with monkeypatch.context() as poor:
-        poor.setattr("streams.schedules.ZoneInfo", no_time_zones)
+        poor.setattr("tailrace.streams.schedules.ZoneInfo", no_time_zones)
         assert await scene.ticker().round() > 0
     assert await scene.jobs() == []
     assert (await scene.schedules.get("kurly", "n")).next_ms == tick

@@ -14,7 +14,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from consumers.watchdog import TICK_SECONDS, Suspect, Watchdog
+from tailrace.consumers.watchdog import TICK_SECONDS, Suspect, Watchdog
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.processes import ConsumerProcess, Pace
@@ -26,7 +26,7 @@ HERE = str(Path(__file__))
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     capture = LogCapture()
-    monkeypatch.setattr("consumers.watchdog.log", structlog.wrap_logger(None, processors=[capture]))
+    monkeypatch.setattr("tailrace.consumers.watchdog.log", structlog.wrap_logger(None, processors=[capture]))
     return capture.entries
 
 
@@ -74,7 +74,7 @@ async def test_each_blocking_has_a_line_of_its_own(logged: list[Any]) -> None:
 
 
 async def test_a_blocking_that_lasts_is_told_meanwhile(logged: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumers.watchdog.STILL_SECONDS", 1.0)
+    monkeypatch.setattr("tailrace.consumers.watchdog.STILL_SECONDS", 1.0)
     with Watchdog(list, LIMIT):
         await rest()
         end = time.monotonic() + 3

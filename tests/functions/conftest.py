@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streams.connection import Store
+from tailrace.streams.connection import Store
 from tests.support.builders import Desk
 
 

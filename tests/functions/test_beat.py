@@ -1,8 +1,8 @@
 """beat: a consumer says that it lives, and hears what it has lost."""
 
-from streams.keys import PlatformKeys
-from streams.messages import Pulse
-from streams.transitions import Transitions
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Pulse
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk, differences, dump, forget_scripts
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from consumers.heart import MOST_HELD
-from streams.census import take_census
-from streams.connection import Store
-from streams.listing import list_jobs
-from streams.presence import Presence
-from streams.states import State
-from streams.transitions import RECLAIM_BATCH
+from tailrace.consumers.heart import MOST_HELD
+from tailrace.streams.census import take_census
+from tailrace.streams.connection import Store
+from tailrace.streams.listing import list_jobs
+from tailrace.streams.presence import Presence
+from tailrace.streams.states import State
+from tailrace.streams.transitions import RECLAIM_BATCH
 from tests.support.builders import Desk
 
 RUNNING, OWNERS = 10_000, 300

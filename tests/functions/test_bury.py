@@ -1,6 +1,6 @@
 """bury: a silent consumer that holds nothing is forgotten."""
 
-from streams.keys import BANDS, GROUP
+from tailrace.streams.keys import BANDS, GROUP
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from streams.connection import Store
-from streams.reading import to_claims
+from tailrace.streams.connection import Store
+from tailrace.streams.reading import to_claims
 from tests.support.builders import Desk, untouched
 
 HOUR = 3600.0

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from streams.messages import Claim
-from streams.states import State
+from tailrace.streams.messages import Claim
+from tailrace.streams.states import State
 from tests.support.builders import Desk, forget_scripts, untouched
 
 WHO = b',"by":"ops","reason":"not needed"'

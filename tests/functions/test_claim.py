@@ -2,13 +2,13 @@
 
 import pytest
 
-from streams.connection import Store
-from streams.events import progress_of
-from streams.keys import BANDS
-from streams.messages import Claim
-from streams.reading import to_claims
-from streams.states import State
-from streams.transitions import ARGS_ROOM
+from tailrace.streams.connection import Store
+from tailrace.streams.events import progress_of
+from tailrace.streams.keys import BANDS
+from tailrace.streams.messages import Claim
+from tailrace.streams.reading import to_claims
+from tailrace.streams.states import State
+from tailrace.streams.transitions import ARGS_ROOM
 from tests.support.builders import Desk, ageless, forget_scripts
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from streams.messages import Claim
-from streams.reading import to_claims
-from streams.states import State
+from tailrace.streams.messages import Claim
+from tailrace.streams.reading import to_claims
+from tailrace.streams.states import State
 from tests.functions.test_lookout import served
 from tests.support.builders import Desk
 

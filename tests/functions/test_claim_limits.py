@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from streams.connection import Store
-from streams.messages import Claim
-from streams.reading import to_claims
-from streams.states import State
+from tailrace.streams.connection import Store
+from tailrace.streams.messages import Claim
+from tailrace.streams.reading import to_claims
+from tailrace.streams.states import State
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streams.connection import Store
-from streams.keys import BANDS
-from streams.messages import Claim
-from streams.reading import to_claims
-from streams.states import State
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import BANDS
+from tailrace.streams.messages import Claim
+from tailrace.streams.reading import to_claims
+from tailrace.streams.states import State
 from tests.support.builders import Desk
 
 HOUR = 3600.0

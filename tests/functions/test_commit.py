@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from streams.commit import Committer
-from streams.functions import build
-from streams.reading import to_claims
-from streams.transitions import SETTLING, Transitions, recall, save
+from tailrace.streams.commit import Committer
+from tailrace.streams.functions import build
+from tailrace.streams.reading import to_claims
+from tailrace.streams.transitions import SETTLING, Transitions, recall, save
 from tests.support.builders import Desk, ageless, forget_scripts
 
 

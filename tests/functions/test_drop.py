@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streams.errors import JobNotFound
-from streams.options import Dedupe
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.options import Dedupe
 from tests.support.builders import Desk, forget_scripts, untouched
 
 SHARED = ("idle", "called", "events", "control", "jobs_normal", "beats")  # of the platform, whoever its jobs are

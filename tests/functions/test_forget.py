@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from streams.connection import Store, info_fields
-from streams.errors import JobNotFound
-from streams.keys import PlatformKeys
-from streams.options import Dedupe
-from streams.policies import Policy
-from streams.states import State
-from streams.transitions import BrokenOperation
+from tailrace.streams.connection import Store, info_fields
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.options import Dedupe
+from tailrace.streams.policies import Policy
+from tailrace.streams.states import State
+from tailrace.streams.transitions import BrokenOperation
 from tests.support.builders import Desk, forget_scripts, untouched
 from tests.support.eventually import eventually
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from streams.connection import Store
-from streams.keys import BANDS
-from streams.line import Line, Place
-from streams.transitions import BrokenOperation
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import BANDS
+from tailrace.streams.line import Line, Place
+from tailrace.streams.transitions import BrokenOperation
 from tests.support.builders import Desk, untouched
 
 HOUR = 3600.0

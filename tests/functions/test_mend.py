@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from streams.connection import Store
-from streams.keys import GROUP
-from streams.messages import Claim
-from streams.states import State
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import GROUP
+from tailrace.streams.messages import Claim
+from tailrace.streams.states import State
 from tests.support.builders import Desk, forget_scripts, untouched
 
 HOUR = 3600.0

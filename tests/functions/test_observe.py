@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.messages import Lease
-from streams.transitions import BrokenOperation
+from tailrace.streams.messages import Lease
+from tailrace.streams.transitions import BrokenOperation
 from tests.support.builders import Desk, Look, untouched
 
 

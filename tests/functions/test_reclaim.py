@@ -1,7 +1,7 @@
 """reclaim: only a silent owner loses its job, and a job that loses too many owners ends."""
 
-from streams.keys import FRONT
-from streams.states import State
+from tailrace.streams.keys import FRONT
+from tailrace.streams.states import State
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -2,8 +2,8 @@
 
 import time
 
-from streams.keys import FRONT
-from streams.states import State
+from tailrace.streams.keys import FRONT
+from tailrace.streams.states import State
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 

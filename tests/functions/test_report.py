@@ -3,10 +3,10 @@
 import re
 from datetime import UTC, datetime
 
-from streams.connection import Store
-from streams.events import event_body, progress_of
-from streams.reading import to_hints
-from streams.transitions import report
+from tailrace.streams.connection import Store
+from tailrace.streams.events import event_body, progress_of
+from tailrace.streams.reading import to_hints
+from tailrace.streams.transitions import report
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 

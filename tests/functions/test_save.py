@@ -1,8 +1,8 @@
 """save: what a step gave is kept once, and only for the attempt that owns the job."""
 
-from streams.messages import Claim
-from streams.transitions import save as saving_of
-from streams.transitions import word
+from tailrace.streams.messages import Claim
+from tailrace.streams.transitions import save as saving_of
+from tailrace.streams.transitions import word
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from streams.connection import Store
-from streams.errors import StoreFull
-from streams.keys import BANDS
-from streams.states import State
-from streams.transitions import ARGS_ROOM, BrokenOperation
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import StoreFull
+from tailrace.streams.keys import BANDS
+from tailrace.streams.states import State
+from tailrace.streams.transitions import ARGS_ROOM, BrokenOperation
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streams.connection import Store
-from streams.messages import Job
-from streams.options import Dedupe, Options
-from streams.states import State
+from tailrace.streams.connection import Store
+from tailrace.streams.messages import Job
+from tailrace.streams.options import Dedupe, Options
+from tailrace.streams.states import State
 from tests.support.builders import Desk, untouched
 from tests.support.eventually import eventually
 

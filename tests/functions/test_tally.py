@@ -1,7 +1,7 @@
 """tally: what waits on a platform, and what has ever ended there, by outcome."""
 
-from streams.keys import BANDS
-from streams.transitions import BrokenOperation, Tally
+from tailrace.streams.keys import BANDS
+from tailrace.streams.transitions import BrokenOperation, Tally
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from streams.connection import Store
-from streams.errors import StoreFull
-from streams.options import Dedupe
-from streams.schedules import Move, mark_of
-from streams.states import State
-from streams.transitions import BrokenOperation, Operation, tick
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import StoreFull
+from tailrace.streams.options import Dedupe
+from tailrace.streams.schedules import Move, mark_of
+from tailrace.streams.states import State
+from tailrace.streams.transitions import BrokenOperation, Operation, tick
 from tests.support.builders import Desk, forget_scripts, untouched
 
 DEFINITION = b'{"name":"n"}'

@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime
 
-from streams.states import State
+from tailrace.streams.states import State
 from tests.support.builders import Desk, forget_scripts, untouched
 
 HOUR = 3600.0

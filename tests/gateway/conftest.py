@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import httpx2
 import pytest
 
-from ops.store import OwnStore
-from streams.connection import Store
+from tailrace.ops.store import OwnStore
+from tailrace.streams.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk

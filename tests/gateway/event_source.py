@@ -9,7 +9,7 @@ from typing import NamedTuple
 import httpx2
 from msgspec import json
 
-from streams.messages import Event
+from tailrace.streams.messages import Event
 
 END_OF_LINE = re.compile("\r\n|\n|\r(?=.)", re.DOTALL)  # a CR at the very end may still become both
 

@@ -15,12 +15,12 @@ import httpx2
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from gateway.app import create_app
-from gateway.server import Server, bind, url_of
-from gateway.settings import GatewaySettings
-from ops.store import free_port
-from streams import lifeline
-from streams.settings import Environment
+from tailrace.gateway.app import create_app
+from tailrace.gateway.server import Server, bind, url_of
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.ops.store import free_port
+from tailrace.streams import lifeline
+from tailrace.streams.settings import Environment
 
 CHECKOUT = Path(__file__).parents[2]
 DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys
@@ -28,8 +28,8 @@ DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys
 PINGING = """
 import sys
 from msgspec.structs import replace
-from gateway.__main__ import run
-from gateway.settings import GatewaySettings
+from tailrace.gateway.__main__ import run
+from tailrace.gateway.settings import GatewaySettings
 seconds, settings = float(sys.argv[1]), GatewaySettings.read()
 sys.exit(run(replace(settings, ping_seconds=seconds, caps=replace(settings.caps, read_seconds=2 * seconds))))
 """
@@ -44,7 +44,7 @@ def environment(store_url: str | None, **more: str) -> dict[str, str]:
 
 
 class GatewayProcess:
-    """`python -m gateway`, from its first answer to its end."""
+    """`python -m tailrace.gateway`, from its first answer to its end."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class GatewayProcess:
         *,
         fds: tuple[int, ...] = (),
         ping_seconds: float | None = None,  # and twice as long for who does not read
-        command: Sequence[str] = ("-m", "gateway"),
+        command: Sequence[str] = ("-m", "tailrace.gateway"),
     ) -> None:
         self.port = free_port(0)
         self.url = f"http://127.0.0.1:{self.port}"

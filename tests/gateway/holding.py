@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from gateway.server import collect_seldom
+from tailrace.gateway.server import collect_seldom
 
 MOST_SECONDS = 0.02  # that anything may hold the loop of a gateway
 

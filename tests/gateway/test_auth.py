@@ -9,15 +9,15 @@ import httpx2
 import pytest
 from starlette.routing import Route
 
-from gateway.app import create_app
-from gateway.auth import Scope
-from gateway.guard import NEEDS, PUBLIC
-from gateway.settings import GatewaySettings
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.policies import Platforms
-from streams.settings import StreamsSettings
-from streams.transitions import Transitions
+from tailrace.gateway.app import create_app
+from tailrace.gateway.auth import Scope
+from tailrace.gateway.guard import NEEDS, PUBLIC
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import CHECKOUT, gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, SETTING, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
 from tests.support.builders import Desk

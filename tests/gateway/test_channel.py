@@ -2,12 +2,12 @@
 
 import pytest
 
-from gateway.channel import CHUNK_BYTES, Channel
-from gateway.fold import read_head
-from streams.keys import PlatformKeys
-from streams.messages import Hint, Record
-from streams.reading import LogPart
-from streams.states import State
+from tailrace.gateway.channel import CHUNK_BYTES, Channel
+from tailrace.gateway.fold import read_head
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Hint, Record
+from tailrace.streams.reading import LogPart
+from tailrace.streams.states import State
 from tests.gateway.test_fold import JOB, event
 
 RECORD = Record("shop", "a", State.RUNNING, "drill", "1-1", 1, "")

@@ -12,12 +12,12 @@ import httpx2
 import psutil
 import pytest
 
-from gateway import GatewayRefused, HistoryReset, NoSuchJob, client, follow
-from gateway.auth import Scope
-from gateway.live import Live
-from ops.store import OwnStore, free_port
-from streams.connection import Store
-from streams.events import event_body
+from tailrace.gateway import GatewayRefused, HistoryReset, NoSuchJob, client, follow
+from tailrace.gateway.auth import Scope
+from tailrace.gateway.live import Live
+from tailrace.ops.store import OwnStore, free_port
+from tailrace.streams.connection import Store
+from tailrace.streams.events import event_body
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess, gateway_thread
 from tests.gateway.test_history import END, history_of, race, story

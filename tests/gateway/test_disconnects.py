@@ -5,7 +5,7 @@ import random
 
 import httpx2
 
-from streams.messages import Claim
+from tailrace.streams.messages import Claim
 from tests.gateway.event_source import EventSource, Message
 from tests.support.builders import Desk
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.etags import asked_for, etag_of, is_known
+from tailrace.gateway.etags import asked_for, etag_of, is_known
 from tests.gateway.test_history import race
 from tests.support.builders import Desk, forge
 from tests.support.eventually import eventually

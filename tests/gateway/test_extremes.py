@@ -6,9 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from streams.errors import WrongField
-from streams.events import iso
-from streams.options import LAST_MS, Options, at_ms
+from tailrace.streams.errors import WrongField
+from tailrace.streams.events import iso
+from tailrace.streams.options import LAST_MS, Options, at_ms
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk
 

@@ -6,13 +6,13 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.everything import Audience, Client
-from gateway.feed import LONG_MS, Feed, far_apart
-from gateway.frames import RESET
-from gateway.live import Live
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.messages import Hint
+from tailrace.gateway.everything import Audience, Client
+from tailrace.gateway.feed import LONG_MS, Feed, far_apart
+from tailrace.gateway.frames import RESET
+from tailrace.gateway.live import Live
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Hint
 from tests.support.eventually import eventually
 
 EVENTS = PlatformKeys("ably")["events"]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 
-from gateway.fold import Fold, Head, read_head, visible
-from streams.states import TERMINAL, Status
+from tailrace.gateway.fold import Fold, Head, read_head, visible
+from tailrace.streams.states import TERMINAL, Status
 
 JOB = "shop.a"
 

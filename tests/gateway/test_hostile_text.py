@@ -7,8 +7,8 @@ import httpx2
 import msgspec
 import pytest
 
-from streams.events import event_body
-from streams.messages import Claim
+from tailrace.streams.events import event_body
+from tailrace.streams.messages import Claim
 from tests.gateway.event_source import EventSource
 from tests.gateway.test_everything import everything, live
 from tests.support.builders import Desk

@@ -6,10 +6,10 @@ import re
 import httpx2
 import pytest
 
-from gateway.kept import KEPT_SECONDS, KeptHistories, Told
-from streams.connection import Store
-from streams.errors import JobNotFound
-from streams.keys import PlatformKeys
+from tailrace.gateway.kept import KEPT_SECONDS, KeptHistories, Told
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.keys import PlatformKeys
 from tests.gateway.test_history import END, history_of, race, story
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

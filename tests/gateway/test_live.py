@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.live import Live
-from streams.errors import JobNotFound
-from streams.messages import Hint
+from tailrace.gateway.live import Live
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.messages import Hint
 from tests.gateway.test_history import forged
 from tests.support.builders import Desk
 

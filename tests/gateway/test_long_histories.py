@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from gateway.live import Live
-from gateway.paging import Histories
-from streams.connection import Store
-from streams.errors import WrongField
-from streams.messages import Claim
+from tailrace.gateway.live import Live
+from tailrace.gateway.paging import Histories
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import WrongField
+from tailrace.streams.messages import Claim
 from tests.gateway.event_source import EventSource
 from tests.gateway.holding import MOST_SECONDS, holding
 from tests.gateway.test_live import Idle

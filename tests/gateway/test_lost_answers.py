@@ -7,12 +7,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from producers import Producer, Submission, producer
-from streams.connection import Store
-from streams.errors import AnswerLost, StoreFull
-from streams.keys import PlatformKeys
-from streams.policies import Platforms
-from streams.transitions import Transitions
+from tailrace.producers import Producer, Submission, producer
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import AnswerLost, StoreFull
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms
+from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_bodies import problem_of
 from tests.gateway.test_idempotency import ROUTES, id_of

@@ -11,20 +11,20 @@ import httpx2
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from gateway.answers import JobStatus
-from gateway.app import create_app
-from gateway.auth import Keys, Scope
-from gateway.described import STREAM
-from gateway.guard import NEEDS, PUBLIC
-from gateway.jobs import status_of
-from gateway.openapi import OPERATIONS, document
-from gateway.problems import CODES
-from gateway.replies import ANSWERS
-from gateway.settings import GatewaySettings
-from streams.connection import Store
-from streams.policies import Platforms
-from streams.settings import StreamsSettings
-from streams.states import State
+from tailrace.gateway.answers import JobStatus
+from tailrace.gateway.app import create_app
+from tailrace.gateway.auth import Keys, Scope
+from tailrace.gateway.described import STREAM
+from tailrace.gateway.guard import NEEDS, PUBLIC
+from tailrace.gateway.jobs import status_of
+from tailrace.gateway.openapi import OPERATIONS, document
+from tailrace.gateway.problems import CODES
+from tailrace.gateway.replies import ANSWERS
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.connection import Store
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.states import State
 from tests.gateway.documented import Document, Told
 from tests.gateway.gateways import CHECKOUT
 from tests.gateway.keyrings import OF_SCOPE, SHOPS, WHOLE, shown

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from gateway.server import bind, bind_beside, hold
-from ops.store import free_port
+from tailrace.gateway.server import bind, bind_beside, hold
+from tailrace.ops.store import free_port
 from tests.gateway.gateways import CHECKOUT, environment
 
 
 async def test_of_two_that_start_together_one_gets_the_port(valkey_url: str) -> None:
     port = str(free_port(0))
-    command = (sys.executable, "-m", "gateway", "--port", port, "--processes", "2")
+    command = (sys.executable, "-m", "tailrace.gateway", "--port", port, "--processes", "2")
     both = [
         await asyncio.create_subprocess_exec(
             *command, cwd=CHECKOUT, env=environment(valkey_url), stderr=asyncio.subprocess.PIPE

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from gateway.settings import GatewaySettings
-from streams.errors import BadConfiguration
-from streams.settings import Environment
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.settings import Environment
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment
 from tests.gateway.test_streams import told
@@ -20,8 +20,8 @@ from tests.support.builders import Desk
 
 BREAKING = """
 import sys
-from gateway.__main__ import main
-from gateway.server import Server
+from tailrace.gateway.__main__ import main
+from tailrace.gateway.server import Server
 serve = Server.on_tick
 async def breaks(self, counter):
     if counter == 3:
@@ -35,7 +35,7 @@ sys.exit(main())
 def gateway(store_url: str | None, *arguments: str, **variables: str) -> tuple[int, list[str]]:
     """The exit code of a gateway that cannot start, and the lines it said."""
     result = subprocess.run(
-        [sys.executable, "-m", "gateway", *arguments],
+        [sys.executable, "-m", "tailrace.gateway", *arguments],
         cwd=CHECKOUT,
         env=environment(store_url, **variables),
         capture_output=True,
@@ -142,7 +142,7 @@ def test_a_signal_ends_it_well_while_it_still_waits_for_a_store_that_hangs(proce
     with socket.create_server(("127.0.0.1", 0)) as hung:
         hung.settimeout(20)
         process = subprocess.Popen(
-            [sys.executable, "-m", "gateway", "--port", "0", "--processes", processes],
+            [sys.executable, "-m", "tailrace.gateway", "--port", "0", "--processes", processes],
             cwd=CHECKOUT,
             env=environment(f"redis://127.0.0.1:{hung.getsockname()[1]}"),
             stderr=subprocess.PIPE,

@@ -12,10 +12,10 @@ import httpx2
 import psutil
 import pytest
 
-from gateway.settings import GatewaySettings
-from ops.store import OwnStore
-from streams.errors import BadConfiguration
-from streams.settings import Environment
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.ops.store import OwnStore
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.settings import Environment
 from tests.gateway.event_source import EventSource, Message
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_process import gateway as fails

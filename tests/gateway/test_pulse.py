@@ -9,14 +9,14 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from gateway.processes import FIRST_LOOKS, SILENT_LOOKS, Pulse
+from tailrace.gateway.processes import FIRST_LOOKS, SILENT_LOOKS, Pulse
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_processes import TWO, connected, serving
 from tests.support.eventually import eventually
 
 IMPATIENT = """
 import sys
-from gateway import __main__, processes
+from tailrace.gateway import __main__, processes
 processes.LOOK_SECONDS, processes.SILENT_LOOKS = 0.5, 5
 sys.exit(__main__.main())
 """

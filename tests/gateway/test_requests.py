@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gateway.server import HEAD_BYTES
+from tailrace.gateway.server import HEAD_BYTES
 from tests.support.builders import Desk
 
 

@@ -9,9 +9,9 @@ import httpx2
 import psutil
 import pytest
 
-from ops.store import OwnStore, free_port
-from streams.connection import Store
-from streams.keys import session_key, ticket_key
+from tailrace.ops.store import OwnStore, free_port
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import session_key, ticket_key
 from tests.gateway.gateways import GatewayProcess, environment
 from tests.gateway.keyrings import shown
 from tests.gateway.raw import RawClient
@@ -134,7 +134,7 @@ async def test_a_wrong_setting_does_not_tell_the_key(valkey_url: str) -> None:
 
 async def refused(store_url: str, wrong: str) -> None:
     variables = environment(store_url, TAILRACE_API_KEYS=f"{OTHER},{wrong}")
-    command = (sys.executable, "-m", "gateway", "--port", "0")
+    command = (sys.executable, "-m", "tailrace.gateway", "--port", "0")
     process = await asyncio.create_subprocess_exec(*command, env=variables, stderr=asyncio.subprocess.PIPE)
     _, said = await process.communicate()
     assert process.returncode == 78, said

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from gateway.auth import Keys, Scope
-from gateway.guard import NEEDS
-from streams.connection import Store
-from streams.keys import session_key
-from streams.policies import Platforms
+from tailrace.gateway.auth import Keys, Scope
+from tailrace.gateway.guard import NEEDS
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import session_key
+from tailrace.streams.policies import Platforms
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, UNKNOWN, VIEWER, WHOLE, shown
 from tests.gateway.raw import RawClient

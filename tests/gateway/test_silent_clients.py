@@ -12,9 +12,9 @@ import psutil
 import pytest
 from msgspec import Struct
 
-from gateway.__main__ import allow_many_clients
-from streams.connection import Store
-from streams.events import event_body
+from tailrace.gateway.__main__ import allow_many_clients
+from tailrace.streams.connection import Store
+from tailrace.streams.events import event_body
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_everything import everything, live

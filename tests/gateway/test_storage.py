@@ -2,8 +2,8 @@
 
 import httpx2
 
-from streams.connection import Store, info_fields
-from streams.server import read_server
+from tailrace.streams.connection import Store, info_fields
+from tailrace.streams.server import read_server
 from tests.gateway import keyrings
 from tests.support.builders import untouched
 

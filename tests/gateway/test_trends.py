@@ -3,11 +3,11 @@
 import httpx2
 import pytest
 
-from gateway import trends
-from gateway.trends import SAMPLES, Sampler, line_of
-from streams.connection import Store
-from streams.policies import Platforms
-from streams.transitions import Tally, Transitions
+from tailrace.gateway import trends
+from tailrace.gateway.trends import SAMPLES, Sampler, line_of
+from tailrace.streams.connection import Store
+from tailrace.streams.policies import Platforms
+from tailrace.streams.transitions import Tally, Transitions
 from tests.gateway import keyrings
 from tests.support.builders import Desk, untouched
 from tests.support.eventually import eventually

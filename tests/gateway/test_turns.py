@@ -6,11 +6,11 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from gateway.app import create_app
-from gateway.bodies import BODY_BYTES, BRACKETS
-from gateway.settings import GatewaySettings
-from streams.messages import encode
-from streams.settings import Environment
+from tailrace.gateway.app import create_app
+from tailrace.gateway.bodies import BODY_BYTES, BRACKETS
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.messages import encode
+from tailrace.streams.settings import Environment
 from tests.gateway.holding import MOST_SECONDS, holding
 from tests.support.builders import Desk
 

@@ -5,11 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from producers import Submission
-from streams.keys import PlatformKeys, split_id
-from streams.messages import Event
-from streams.options import Options
-from streams.states import Status
+from tailrace.producers import Submission
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.messages import Event
+from tailrace.streams.options import Options
+from tailrace.streams.states import Status
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 

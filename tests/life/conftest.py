@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.store import OwnStore
-from streams.policies import OTHERS, SHOPS
+from tailrace.ops.store import OwnStore
+from tailrace.streams.policies import OTHERS, SHOPS
 from tests.life.asking import STEERED
 from tests.support.deployment import Deployment
 from tests.support.server import QUICK

@@ -4,7 +4,7 @@ import asyncio
 import time
 from contextlib import suppress
 
-from consumers import Attempt, Delay, GiveUp, Handlers, RateLimited
+from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited
 
 handles = Handlers()
 

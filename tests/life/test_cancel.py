@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from streams.messages import Event
-from streams.states import State, Status
+from tailrace.streams.messages import Event
+from tailrace.streams.states import State, Status
 from tests.life.asking import ask, at, cancel, happened
 from tests.support.builders import tell
 from tests.support.checker import unclean

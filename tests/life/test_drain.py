@@ -7,13 +7,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ops.children import Family
-from ops.store import find_running
-from ops.supervised import Supervised
-from streams.connection import Store
-from streams.keys import PlatformKeys
-from streams.states import State, Status
-from streams.transitions import Transitions
+from tailrace.ops.children import Family
+from tailrace.ops.store import find_running
+from tailrace.ops.supervised import Supervised
+from tailrace.streams.connection import Store
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.states import State, Status
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import STEERED, ask
 from tests.ops.test_up import Up
 from tests.support.builders import tell

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from producers import Submission
-from streams.keys import PlatformKeys
-from streams.messages import Event
-from streams.options import Options
-from streams.states import TERMINAL, Status
-from streams.transitions import Transitions
+from tailrace.producers import Submission
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Event
+from tailrace.streams.options import Options
+from tailrace.streams.states import TERMINAL, Status
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import STEERED, ask, at
 from tests.life.conftest import lasting
 from tests.life.test_order import PLATFORM, completed, nothing_left, rules

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from producers import Submission, Submitted
-from streams.keys import PlatformKeys, split_id
-from streams.messages import Event
-from streams.options import Options
-from streams.states import Status
-from streams.transitions import Transitions
+from tailrace.producers import Submission, Submitted
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.messages import Event
+from tailrace.streams.options import Options
+from tailrace.streams.states import Status
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import ask
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment

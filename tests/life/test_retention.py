@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from producers import Submission
-from streams.keys import PlatformKeys, split_id
-from streams.options import Dedupe
-from streams.policies import Policy
-from streams.states import Status
-from streams.transitions import Transitions
+from tailrace.producers import Submission
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.options import Dedupe
+from tailrace.streams.policies import Policy
+from tailrace.streams.states import Status
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import ask, cancel, happened
 from tests.life.test_order import completed, rules
 from tests.support.deployment import Deployment

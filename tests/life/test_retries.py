@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from streams.errors import WrongField
-from streams.keys import PlatformKeys, split_id
-from streams.states import State, Status
-from streams.transitions import Transitions
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.states import State, Status
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import NO_PAUSE, STEERED, ask, at, happened, pauses, when
 from tests.support.builders import tell
 from tests.support.checker import unclean

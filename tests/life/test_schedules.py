@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from producers.schedules import Schedules
-from streams.keys import PlatformKeys
-from streams.options import Options
-from streams.policies import Platforms
-from streams.schedules import Schedule
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.producers.schedules import Schedules
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.options import Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.schedules import Schedule
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from producers import Producer, Submission, Submitted
-from streams.connection import Store
-from streams.errors import OtherBody, Refused, WrongField
-from streams.keys import PlatformKeys
-from streams.options import Dedupe, Options
-from streams.policies import Platforms
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.producers import Producer, Submission, Submitted
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import OtherBody, Refused, WrongField
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.options import Dedupe, Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 from tests.life.test_order import completed
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

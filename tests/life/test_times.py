@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from ops.store import OwnStore
-from streams.keys import PlatformKeys
-from streams.messages import Event
-from streams.states import Status
+from tailrace.ops.store import OwnStore
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Event
+from tailrace.streams.states import Status
 from tests.life.asking import NO_PAUSE, STEERED, ask, at, happened, when
 from tests.support.builders import tell as words
 from tests.support.deployment import Deployment

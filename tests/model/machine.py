@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from streams.keys import GROUP
-from streams.messages import Claim
-from streams.reading import to_claims
-from streams.states import State
+from tailrace.streams.keys import GROUP
+from tailrace.streams.messages import Claim
+from tailrace.streams.reading import to_claims
+from tailrace.streams.states import State
 from tests.model.agreement import USED_BANDS, Side, check_calls, check_jobs, check_leases, check_lines
 from tests.model.model import ModelJob, ModelPlatform, Opened
 from tests.model.play import Answer, Play

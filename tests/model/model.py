@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from streams.keys import BANDS
-from streams.messages import Step
-from streams.states import State, Status
+from tailrace.streams.keys import BANDS
+from tailrace.streams.messages import Step
+from tailrace.streams.states import State, Status
 
 Told = tuple[int | None, Status, Step | None]  # attempt, status, step: what a client must see
 Opened = tuple[str, str, int]  # nonce, key, attempt: what a claim must give

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from gateway.fold import Head, visible
-from streams.connection import Store
-from streams.functions import Function, Script, build, functions
+from tailrace.gateway.fold import Head, visible
+from tailrace.streams.connection import Store
+from tailrace.streams.functions import Function, Script, build, functions
 
 Answer = TypeVar("Answer")
 Show = Callable[[str, Iterable[bytes]], list[tuple[Head, bytes]]]

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from hypothesis import Phase, settings
 
-import gateway.fold
-from streams.functions import Function, functions
+from tailrace.gateway import fold
+from tailrace.streams.functions import Function, functions
 from tests.model.machine import perform
 from tests.model.play import Play, Show
 
@@ -70,7 +70,7 @@ def broken(name: str, right: str, wrong: str) -> Function:
 
 def broken_fold(right: str, wrong: str) -> Show:
     """The fold with one piece of its text replaced."""
-    text = inspect.getsource(gateway.fold)
+    text = inspect.getsource(fold)
     assert text.count(right) == 1, f"fold.py does not contain {right!r} once: this mutant is out of date"
     names: dict[str, Any] = {"__name__": "broken_fold"}
     exec(text.replace(right, wrong), names)

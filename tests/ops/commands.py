@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from ops.__main__ import main
-from ops.bootstrap import CHECKOUT
+from tailrace.ops.__main__ import main
+from tailrace.ops.bootstrap import CHECKOUT
 from tests.support.processes import OURS
 
 

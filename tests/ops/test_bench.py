@@ -14,12 +14,12 @@ import psutil
 import pytest
 import redis
 
-from ops.audience import Audience, Listener
-from ops.bootstrap import CHECKOUT
-from ops.figures import Figure, compare, rate, spread, written
-from ops.measures import MEASURES
-from ops.workbench import Pace, Workbench
-from streams.errors import TailraceError
+from tailrace.ops.audience import Audience, Listener
+from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.figures import Figure, compare, rate, spread, written
+from tailrace.ops.measures import MEASURES
+from tailrace.ops.workbench import Pace, Workbench
+from tailrace.streams.errors import TailraceError
 from tests.ops.commands import Here, environment, on_terminal, tailrace
 from tests.support.eventually import eventually
 
@@ -120,7 +120,9 @@ async def test_a_killed_bench_takes_its_processes_and_its_store_along(tmp_path: 
     with begun(tmp_path, "--only", "recovery") as bench:
 
         async def runs() -> bool:
-            return sum("consumers.heart" in " ".join(process.cmdline()) for process in relatives(tmp_path)) == 2
+            return (
+                sum("tailrace.consumers.heart" in " ".join(process.cmdline()) for process in relatives(tmp_path)) == 2
+            )
 
         await eventually("its consumers run", runs)
         bench.kill()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.bootstrap import CHECKOUT, RUNTIME, TOOLS
+from tailrace.ops.bootstrap import CHECKOUT, RUNTIME, TOOLS
 
 PROJECT = """
 [build-system]
@@ -58,6 +58,9 @@ def run(options):
 
 def make_checkout(folder: Path) -> Path:
     (folder / "ops").mkdir(parents=True)
+    (folder / "tailrace").mkdir()
+    (folder / "tailrace" / "ops").symlink_to("../ops")
+    shutil.copy(CHECKOUT / "tailrace" / "__init__.py", folder / "tailrace" / "__init__.py")
     for name in ("__init__.py", "__main__.py", "bootstrap.py", "commands.py", "hints.py", "nearest.py"):
         shutil.copy(CHECKOUT / "ops" / name, folder / "ops" / name)
     (folder / "ops" / "running.py").write_text(COMMAND)

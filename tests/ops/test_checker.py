@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ops.checker import violations
+from tailrace.ops.checker import violations
 
 
 def history(*words: str) -> list[dict[str, Any]]:

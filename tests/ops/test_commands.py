@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.__main__ import main, parse, words_of
-from ops.bootstrap import CHECKOUT, RUNTIME
-from ops.commands import COMMANDS, GROUPS
-from ops.hints import command
-from streams.errors import BadConfiguration, JobNotFound, NoStore
+from tailrace.ops.__main__ import main, parse, words_of
+from tailrace.ops.bootstrap import CHECKOUT, RUNTIME
+from tailrace.ops.commands import COMMANDS, GROUPS
+from tailrace.ops.hints import command
+from tailrace.streams.errors import BadConfiguration, JobNotFound, NoStore
 from tests.ops.commands import environment
 
 
@@ -29,9 +29,9 @@ def running_does(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[argpars
     """Put a body of our own behind `tailrace running`."""
 
     def put(body: Callable[[argparse.Namespace], int]) -> None:
-        module = types.ModuleType("ops.running")
+        module = types.ModuleType("tailrace.ops.running")
         monkeypatch.setattr(module, "run", body, raising=False)
-        monkeypatch.setitem(sys.modules, "ops.running", module)
+        monkeypatch.setitem(sys.modules, "tailrace.ops.running", module)
 
     return put
 
@@ -48,9 +48,9 @@ def test_help_names_every_command_and_answers_at_once() -> None:
 
 
 def test_reading_the_command_line_imports_no_package() -> None:
-    code = "import sys; from ops.__main__ import parse; parse(['running']); print(*sys.modules)"
+    code = "import sys; from tailrace.ops.__main__ import parse; parse(['running']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    assert not {*RUNTIME, "streams"} & set(result.stdout.split())
+    assert not {*RUNTIME, "tailrace.streams"} & set(result.stdout.split())
 
 
 def test_a_bare_command_prints_help_in_groups() -> None:
@@ -78,7 +78,7 @@ def test_a_wrong_line_is_a_usage_error(words: tuple[str, ...]) -> None:
     assert result.stderr.startswith("usage: tailrace")
 
 
-@pytest.mark.parametrize(("role", "package"), [("gateway", "gateway"), ("consume", "consumers")])
+@pytest.mark.parametrize(("role", "package"), [("gateway", "tailrace.gateway"), ("consume", "tailrace.consumers")])
 def test_the_help_of_a_role_tells_what_the_role_itself_tells(role: str, package: str) -> None:
     module = [sys.executable, "-m", package, "--help"]
     own = subprocess.run(module, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=True).stdout
@@ -175,15 +175,15 @@ def test_an_interrupt_ends_without_a_word(
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     code = """
 import sys, types
-module = types.ModuleType("ops.running")
+module = types.ModuleType("tailrace.ops.running")
 def run(options):
     print("a long answer", flush=True)
     sys.stdin.readline()
     print("nobody reads this")
     return 0
 module.run = run
-sys.modules["ops.running"] = module
-from ops.__main__ import main
+sys.modules["tailrace.ops.running"] = module
+from tailrace.ops.__main__ import main
 sys.exit(main(["running"]))
 """
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -6,10 +6,10 @@ from copy import deepcopy
 import pytest
 import redis
 
-from ops.checker import violations
-from ops.monitor import Monitor, Write
-from ops.racetrack import Round
-from streams.connection import Store
+from tailrace.ops.checker import violations
+from tailrace.ops.monitor import Monitor, Write
+from tailrace.ops.racetrack import Round
+from tailrace.streams.connection import Store
 from tests.ops.commands import Here, tailrace
 from tests.support.builders import Desk
 

@@ -6,10 +6,10 @@ import re
 import pytest
 from rich.console import Console
 
-from ops.tables import Rows
-from ops.terminal import row, show_table, span, table
-from streams.connection import Store
-from streams.policies import Platforms
+from tailrace.ops.tables import Rows
+from tailrace.ops.terminal import row, show_table, span, table
+from tailrace.streams.connection import Store
+from tailrace.streams.policies import Platforms
 from tests.ops.commands import on_terminal
 from tests.support.builders import Desk
 
@@ -101,7 +101,7 @@ def test_columns_grow_narrow_then_leave_and_the_id_stays(room: int, left_out: li
 
 
 def test_what_had_no_room_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("ops.terminal.console", lambda: Console(width=60))
+    monkeypatch.setattr("tailrace.ops.terminal.console", lambda: Console(width=60))
     show_table(failed())
     assert "no room for platform, ended" in capsys.readouterr().err
 

@@ -17,11 +17,11 @@ import psutil
 import pytest
 import redis
 
-from ops.bootstrap import CHECKOUT
-from ops.checker import violations
-from ops.store import OwnStore, find_running, free_port
-from streams.events import expand
-from streams.keys import PlatformKeys, split_id
+from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.checker import violations
+from tailrace.ops.store import OwnStore, find_running, free_port
+from tailrace.streams.events import expand
+from tailrace.streams.keys import PlatformKeys, split_id
 from tests.ops.commands import Here, environment, tailrace
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5", "TAILRACE_REAP_SECONDS": "0.3"}
@@ -70,7 +70,7 @@ class Up:
         """The consumer of a lane, once its heart runs."""
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):  # it may end while we look
-                if child.cmdline()[-2:] == ["consumers", lane] and child.children():
+                if child.cmdline()[-2:] == ["tailrace.consumers", lane] and child.children():
                     return child
         return None
 
@@ -208,7 +208,7 @@ def test_a_killed_store_and_a_killed_gateway_come_back_with_the_job_still_runnin
     up.wait_for_consumer("research")
     job = up.submit(steps=4, seconds=0.5)
     up.wait_for(job, "progress")
-    servers = [c for c in up.children() if c.name().endswith("-server") or c.cmdline()[-1] == "gateway"]
+    servers = [c for c in up.children() if c.name().endswith("-server") or c.cmdline()[-1] == "tailrace.gateway"]
     assert len(servers) == 2
     for server in servers:
         server.kill()
@@ -257,7 +257,11 @@ def test_a_material_is_processed_with_nothing_configured(steady_up: Up) -> None:
 
 def test_commands_find_the_store_of_a_running_up_and_no_argument_tells_where_it_is(steady_up: Up) -> None:
     assert tailrace("running", "--data", str(steady_up.data)).returncode == 0
-    roles = [child.cmdline() for child in steady_up.children() if {"gateway", "consumers"} & {*child.cmdline()}]
+    roles = [
+        child.cmdline()
+        for child in steady_up.children()
+        if {"tailrace.gateway", "tailrace.consumers"} & {*child.cmdline()}
+    ]
     assert roles
     assert not [argument for cmdline in roles for argument in cmdline if "redis" in argument]
 
@@ -268,7 +272,7 @@ SHADOWS = {
     "shop/__init__.py": "",
     "shop/prices.py": "PRICE = 7\n",
     "consumers.py": """\
-from consumers import Attempt, Handlers, SyncAttempt
+from tailrace.consumers import Attempt, Handlers, SyncAttempt
 from shop.prices import PRICE
 
 handles = Handlers()

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from streams.events import event_body
-from streams.keys import join_id
-from streams.messages import Claim
-from streams.states import Status
+from tailrace.streams.events import event_body
+from tailrace.streams.keys import join_id
+from tailrace.streams.messages import Claim
+from tailrace.streams.states import Status
 from tests.support.builders import Desk
 
 WORKER = "by-hand"

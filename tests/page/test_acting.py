@@ -5,7 +5,7 @@ import re
 import httpx2
 from playwright.async_api import expect
 
-from streams.states import Status
+from tailrace.streams.states import Status
 from tests.gateway.gateways import GatewayProcess
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.builders import Desk

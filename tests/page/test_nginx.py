@@ -14,8 +14,8 @@ from typing import NoReturn
 import httpx2
 import pytest
 
-from ops.bootstrap import CHECKOUT
-from ops.store import LIFELINE, free_port
+from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.store import LIFELINE, free_port
 from tests.page.byhand import JobByHand
 from tests.page.visitors import Visitor
 from tests.support.deployment import Deployment

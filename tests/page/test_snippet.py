@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx2
 from playwright.async_api import Route, expect
 
-from ops.bootstrap import CHECKOUT
-from ops.store import free_port
-from streams.messages import Event
+from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.store import free_port
+from tailrace.streams.messages import Event
 from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
@@ -73,7 +73,7 @@ class Gateways:
         self._process: Process | None = None
 
     async def start(self) -> None:
-        self._process = Process(["gateway"], self._variables, self._log)
+        self._process = Process(["tailrace.gateway"], self._variables, self._log)
 
         async def ready() -> bool:
             try:

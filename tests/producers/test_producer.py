@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from producers import Producer, Submission, Submitted
-from streams.connection import Store
-from streams.errors import OtherBody, WrongField
-from streams.keys import PlatformKeys
-from streams.options import Dedupe, Options
-from streams.policies import Platforms
-from streams.reading import read_args, read_record
-from streams.states import State
-from streams.transitions import Transitions
+from tailrace.producers import Producer, Submission, Submitted
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import OtherBody, WrongField
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.options import Dedupe, Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.reading import read_args, read_record
+from tailrace.streams.states import State
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import untouched
 
 

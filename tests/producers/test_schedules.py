@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from producers.schedules import LARGEST, Schedules, configured, job_of
-from streams.connection import Store
-from streams.errors import BadConfiguration, ScheduleNotFound, StoreFull, WrongField
-from streams.keys import PlatformKeys
-from streams.policies import Platforms
-from streams.schedules import Planned, Schedule
-from streams.transitions import Transitions
+from tailrace.producers.schedules import LARGEST, Schedules, configured, job_of
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, StoreFull, WrongField
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.policies import Platforms
+from tailrace.streams.schedules import Planned, Schedule
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import untouched
 
 

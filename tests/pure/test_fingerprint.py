@@ -8,9 +8,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.producer import fingerprint, new_key
-from streams.keys import check_key
-from streams.options import NO_OPTIONS, Options
+from tailrace.producers.producer import fingerprint, new_key
+from tailrace.streams.keys import check_key
+from tailrace.streams.options import NO_OPTIONS, Options
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=10),

@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from streams.errors import WrongField
-from streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys, check_key, check_platform, check_word, join_id, split_id
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import (
+    JOB_KEYS,
+    PLATFORM_KEYS,
+    PlatformKeys,
+    check_key,
+    check_platform,
+    check_word,
+    join_id,
+    split_id,
+)
 
 PLATFORMS = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,31}", fullmatch=True)
 KEYS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth import NO_KEYS, Keys, Narrowed, Scope, entry_of, new_secret
-from gateway.limits import BODY_BYTES, Bucket, Caps, Patience
-from gateway.settings import GatewaySettings
-from streams.errors import BadConfiguration, Forbidden
-from streams.logs import Lines, mask, mask_values
-from streams.policies import Platforms
-from streams.settings import Environment
+from tailrace.gateway.auth import NO_KEYS, Keys, Narrowed, Scope, entry_of, new_secret
+from tailrace.gateway.limits import BODY_BYTES, Bucket, Caps, Patience
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.errors import BadConfiguration, Forbidden
+from tailrace.streams.logs import Lines, mask, mask_values
+from tailrace.streams.policies import Platforms
+from tailrace.streams.settings import Environment
 
 PLATFORMS = ("ably", "kurly", "research")
 SECRET, ANOTHER = "0123456789abcdef", "fedcba9876543210"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from producers.kinds import check_args
-from streams.errors import WrongField
+from tailrace.producers.kinds import check_args
+from tailrace.streams.errors import WrongField
 
 
 @pytest.mark.parametrize(

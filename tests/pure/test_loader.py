@@ -6,9 +6,9 @@ import re
 import msgspec
 import pytest
 
-from streams.functions import build, functions, parse
-from streams.keys import JOB_KEYS, PLATFORM_KEYS
-from streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
+from tailrace.streams.functions import build, functions, parse
+from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS
+from tailrace.streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
 
 GOOD = """-- greet: say hello.
 -- KEYS  record  hash  whom

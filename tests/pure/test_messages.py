@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.events import event_body, expand
-from streams.messages import Event, Failure, Job, Record, decode_event
-from streams.states import State, Status
+from tailrace.streams.events import event_body, expand
+from tailrace.streams.messages import Event, Failure, Job, Record, decode_event
+from tailrace.streams.states import State, Status
 
 ID = "7-17630000001234560"
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.errors import WrongField
-from streams.keys import BANDS
-from streams.options import LONGEST_SECONDS, MOST_ATTEMPTS, NO_OPTIONS, Dedupe, Options, Retrying, at_ms
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import BANDS
+from tailrace.streams.options import LONGEST_SECONDS, MOST_ATTEMPTS, NO_OPTIONS, Dedupe, Options, Retrying, at_ms
 
 NOON = "2027-01-31T12:00:00Z"
 EVENING = "2027-01-31T18:00:00+09:00"  # before noon, by UTC

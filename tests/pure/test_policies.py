@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.errors import BadConfiguration, WrongField
-from streams.options import Options, Retrying
-from streams.policies import EXTRACT, LEAST, MANY, MOST, SHOPS, Platforms, Policy
+from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.options import Options, Retrying
+from tailrace.streams.policies import EXTRACT, LEAST, MANY, MOST, SHOPS, Platforms, Policy
 from tests.pure.test_streams_readme import NONE, table
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from streams.events import iso, queued_event
-from streams.keys import PlatformKeys
-from streams.messages import Claim, Hint, Lease, decode_event
-from streams.reading import to_claims, to_hints, to_lease, to_leases, to_record
-from streams.states import State, Status
+from tailrace.streams.events import iso, queued_event
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Claim, Hint, Lease, decode_event
+from tailrace.streams.reading import to_claims, to_hints, to_lease, to_leases, to_record
+from tailrace.streams.states import State, Status
 
 KEYS = PlatformKeys("kurly")
 WAITING = [b"state", b"waiting", b"kind", b"scan", b"band", b"low", b"entry", b"1763000000123-4", b"fingerprint", b"f"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.errors import BadConfiguration, WrongField
-from streams.options import Options
-from streams.schedules import (
+from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.options import Options
+from tailrace.streams.schedules import (
     LATE_MS,
     Move,
     Schedule,
@@ -22,7 +22,7 @@ from streams.schedules import (
     moves,
     next_tick,
 )
-from streams.settings import Environment, StreamsSettings
+from tailrace.streams.settings import Environment, StreamsSettings
 
 HOUR = 3_600_000
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import BadConfiguration
-from streams.settings import Environment, StreamsSettings
+from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.settings import Environment, StreamsSettings
 
 
 def read(**variables: str) -> StreamsSettings:

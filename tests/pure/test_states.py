@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.functions import functions
-from streams.states import CHANGES, ENDED, TERMINAL, State, Status, allowed
+from tailrace.streams.functions import functions
+from tailrace.streams.states import CHANGES, ENDED, TERMINAL, State, Status, allowed
 
 
 def test_every_change_is_made_by_a_transition_that_exists() -> None:

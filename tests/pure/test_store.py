@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streams import connection
-from streams.connection import Store
-from streams.errors import BadConfiguration, NoStore
+from tailrace.streams import connection
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import BadConfiguration, NoStore
 
 
 @pytest.fixture

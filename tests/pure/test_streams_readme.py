@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from streams.functions import functions
-from streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys
-from streams.messages import Record
-from streams.states import CHANGES, Change, State, Status
+from tailrace.streams.functions import functions
+from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys
+from tailrace.streams.messages import Record
+from tailrace.streams.states import CHANGES, Change, State, Status
 
 README = (Path(__file__).parents[2] / "streams" / "README.md").read_text(encoding="utf-8")
 NONE = "\N{EN DASH}"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from streams.validation import field_of, sentence_of
+from tailrace.streams.validation import field_of, sentence_of
 
 
 class Dedupe(Struct, forbid_unknown_fields=True):

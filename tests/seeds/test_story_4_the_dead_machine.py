@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from streams.keys import PlatformKeys
+from tailrace.streams.keys import PlatformKeys
 from tests.support.checker import false_takeovers, takeovers, unclean
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

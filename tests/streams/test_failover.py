@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.store import OwnStore, free_port
-from streams.connection import Store
-from streams.errors import NoStore
-from streams.fitness import check_fitness
-from streams.keys import PlatformKeys
+from tailrace.ops.store import OwnStore, free_port
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import NoStore
+from tailrace.streams.fitness import check_fitness
+from tailrace.streams.keys import PlatformKeys
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

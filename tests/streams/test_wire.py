@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streams import wire
-from streams.connection import Store
-from streams.errors import AnswerLost, NoStore
+from tailrace.streams import wire
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import AnswerLost, NoStore
 from tests.support.faults import Link
 
 LARGE = 1_000_000

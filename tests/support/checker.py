@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from ops.checker import violations
-from streams.messages import Event
-from streams.states import Status
+from tailrace.ops.checker import violations
+from tailrace.streams.messages import Event
+from tailrace.streams.states import Status
 
 Histories = Mapping[str, Sequence[Event]]
 

@@ -8,17 +8,17 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
-from gateway.fold import visible
-from ops.store import free_port
-from producers import Producer, Submission
-from streams.connection import Store
-from streams.errors import StoreError
-from streams.keys import BANDS, GROUP, PlatformKeys, split_id
-from streams.messages import Event, Lease, Record, decode_event
-from streams.reading import pairs, read_job, read_record, to_lease
-from streams.settings import Environment, StreamsSettings
-from streams.states import TERMINAL, Status
-from streams.transitions import Transitions
+from tailrace.gateway.fold import visible
+from tailrace.ops.store import free_port
+from tailrace.producers import Producer, Submission
+from tailrace.streams.connection import Store
+from tailrace.streams.errors import StoreError
+from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, split_id
+from tailrace.streams.messages import Event, Lease, Record, decode_event
+from tailrace.streams.reading import pairs, read_job, read_record, to_lease
+from tailrace.streams.settings import Environment, StreamsSettings
+from tailrace.streams.states import TERMINAL, Status
+from tailrace.streams.transitions import Transitions
 from tests.support.eventually import eventually
 from tests.support.follower import Follower
 from tests.support.processes import ConsumerProcess, GatewayProcess, Pace, Process

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import httpx2
 
-from streams.messages import Event, decode_event
+from tailrace.streams.messages import Event, decode_event
 
 RETURN_SECONDS = 0.05  # sooner than a browser, so that a test sees more of it
 

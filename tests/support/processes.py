@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from msgspec import Struct
 
-from streams import lifeline
+from tailrace.streams import lifeline
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -127,13 +127,15 @@ def asleep(process: Process) -> Iterator[None]:
 
 
 class ConsumerProcess(Process):
-    """`python -m consumers` with its heart."""
+    """`python -m tailrace.consumers` with its heart."""
 
     def __init__(
         self, url: str, platforms: Sequence[str], pace: Pace, log: Path, environment: Mapping[str, str]
     ) -> None:
         self.pace = pace
-        super().__init__(["consumers", *platforms], {"REDIS_URL": url, **pace.environment(), **environment}, log)
+        super().__init__(
+            ["tailrace.consumers", *platforms], {"REDIS_URL": url, **pace.environment(), **environment}, log
+        )
 
     @property
     def owner(self) -> str:
@@ -153,10 +155,10 @@ class ConsumerProcess(Process):
 
 
 class GatewayProcess(Process):
-    """`python -m gateway` on a port of its own."""
+    """`python -m tailrace.gateway` on a port of its own."""
 
     def __init__(self, url: str, port: int, log: Path, environment: Mapping[str, str]) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         settings = {"REDIS_URL": url, "HOST": "127.0.0.1", "PORT": str(port), **environment}
-        super().__init__(["gateway"], settings, log)
+        super().__init__(["tailrace.gateway"], settings, log)

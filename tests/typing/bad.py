@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from consumers import Attempt, Handlers, SyncAttempt
-from consumers.middleware import CallNext
-from consumers.testing import run_handler
+from tailrace.consumers import Attempt, Handlers, SyncAttempt
+from tailrace.consumers.middleware import CallNext
+from tailrace.consumers.testing import run_handler
 
 handles = Handlers()
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from consumers import Attempt, Handlers, SyncAttempt
-from consumers.middleware import CallNext
-from consumers.testing import HandlerOutcome, run_handler
-from streams.policies import Policy
+from tailrace.consumers import Attempt, Handlers, SyncAttempt
+from tailrace.consumers.middleware import CallNext
+from tailrace.consumers.testing import HandlerOutcome, run_handler
+from tailrace.streams.policies import Policy
 
 handles = Handlers()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.bootstrap import CHECKOUT
+from tailrace.ops.bootstrap import CHECKOUT
 
 HERE = Path(__file__).parent
 

@@ -1,0 +1,44 @@
+"""Background jobs on Redis Streams with one visible history per job, whatever happens to its workers.
+
+The rooms are `tailrace.streams`, `tailrace.producers`, `tailrace.consumers`, `tailrace.gateway` and `tailrace.ops`. In
+a checkout they are the folders beside this one. A public name is imported when it is first used: the command line
+prints its help without loading the packages behind it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
+    from tailrace.gateway import follow
+    from tailrace.producers import Producer, Submission, Submitted
+
+__all__ = [
+    "Attempt",
+    "Delay",
+    "GiveUp",
+    "Handlers",
+    "Producer",
+    "RateLimited",
+    "Submission",
+    "Submitted",
+    "SyncAttempt",
+    "follow",
+]
+
+_ROOMS = {
+    "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"),
+    "gateway": ("follow",),
+    "producers": ("Producer", "Submission", "Submitted"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for room, names in _ROOMS.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{room}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
