@@ -1,8 +1,8 @@
 """How jobs are done: handlers, attempts, and the process that runs them."""
 
 from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.offload.sync_attempt import SyncAttempt
 from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
 from tailrace.consumers.registry import Handlers
-from tailrace.consumers.synchronous import SyncAttempt
 
 __all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"]

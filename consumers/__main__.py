@@ -16,14 +16,14 @@ from tailrace.consumers.registry import load_handlers
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.consumers.shutdown import Shutdown
 from tailrace.producers.schedules import Schedules, configured
-from tailrace.streams import lifeline
-from tailrace.streams.connection import ANSWER_SECONDS, Store
 from tailrace.streams.errors import BadConfiguration, NoStore, StoreError, WrongField
-from tailrace.streams.fitness import Fitness
-from tailrace.streams.launch import PROGRAM
-from tailrace.streams.logs import configure_logs
+from tailrace.streams.process import lifeline
+from tailrace.streams.process.launch import PROGRAM
+from tailrace.streams.process.logs import configure_logs
+from tailrace.streams.process.settings import StreamsSettings, naming
 from tailrace.streams.schedules import Schedule
-from tailrace.streams.settings import StreamsSettings, naming
+from tailrace.streams.store.connection import ANSWER_SECONDS, Store
+from tailrace.streams.store.fitness import Fitness
 from tailrace.streams.transitions import Transitions
 
 log = structlog.get_logger()

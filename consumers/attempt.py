@@ -9,11 +9,11 @@ import msgspec
 
 from tailrace.consumers.failures import said_by
 from tailrace.streams.errors import Cancelled, Lost
-from tailrace.streams.events import event_body
+from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Job, Step, encode
 from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES
-from tailrace.streams.reading import to_steps
+from tailrace.streams.replies import to_steps
 from tailrace.streams.states import Status
 from tailrace.streams.transitions import Operation, checked, recall, report, save, word
 

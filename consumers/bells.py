@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
-from tailrace.streams.commit import FIRST_PAUSE, LONGEST_PAUSE
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import StoreError
+from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
+from tailrace.streams.store.connection import Store
 
 LINKS = 16  # a process may serve thousands of platforms, and has a bounded number of open files
 LISTEN_SECONDS = 5  # in one wait: a dead link goes unnoticed for a little longer than that

@@ -9,24 +9,24 @@ import structlog
 from msgspec import Struct
 
 from tailrace.consumers.bells import Bells
-from tailrace.consumers.heart import News
-from tailrace.consumers.instructions import Instructions
-from tailrace.consumers.keeper import Keeper
-from tailrace.consumers.offload import Offload
-from tailrace.consumers.page import SLOTS, Page, Places
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.news import News
+from tailrace.consumers.heart.shared_memory import SLOTS, Page, Places
+from tailrace.consumers.heart.supervisor import Keeper
+from tailrace.consumers.heart.vitals import Vitals
+from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.reader import Reader
 from tailrace.consumers.registry import Handler
-from tailrace.consumers.room import Room, Rooms
 from tailrace.consumers.runner import Runner
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.consumers.shutdown import Shutdown
-from tailrace.consumers.vitals import Vitals
+from tailrace.consumers.slots import Room, Rooms
 from tailrace.consumers.watchdog import Suspect, Watchdog
-from tailrace.streams import lifeline
-from tailrace.streams.commit import Committer
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms
+from tailrace.streams.process import lifeline
+from tailrace.streams.store.commit import Committer
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions, release
 
 log = structlog.get_logger()

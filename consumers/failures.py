@@ -1,13 +1,13 @@
 """An exception as a client sees it."""
 
 import traceback
-from os.path import dirname
+from os.path import dirname, join
 from types import TracebackType
 
 import msgspec
 
-from tailrace.streams.logs import mask
 from tailrace.streams.messages import Failure
+from tailrace.streams.process.logs import mask
 from tailrace.streams.validation import field_of
 
 LONGEST_TYPE = 200
@@ -15,7 +15,8 @@ LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 8000
 MARGIN = 16_000  # more is looked at than is kept, so that no secret is cut in two before it is masked
 
-OURS = dirname(__file__)  # the consumer itself; the handlers that come with it are in a folder of their own
+HERE = dirname(__file__)
+OURS = {HERE, join(HERE, "offload")}  # not the handlers that come with it, which are in another folder
 
 
 class RaisedElsewhere(Exception):
@@ -41,7 +42,7 @@ def failure_of(error: BaseException) -> Failure:
 def from_handler(trace: TracebackType | None) -> TracebackType | None:
     """A traceback without our own frames in front: it begins where the handler, or a hook around it, begins."""
     first = trace
-    while first and dirname(first.tb_frame.f_code.co_filename) == OURS:
+    while first and dirname(first.tb_frame.f_code.co_filename) in OURS:
         first = first.tb_next
     return first or trace
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import structlog
 
-from tailrace.consumers.room import Rooms
 from tailrace.consumers.runner import Runner
-from tailrace.streams.commit import LONGEST_PAUSE, Committer, Heard
+from tailrace.consumers.slots import Rooms
 from tailrace.streams.policies import Policy, rules_of
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
+from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
 from tailrace.streams.transitions import BrokenOperation, Operation, checked, claim
 
 log = structlog.get_logger()

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.middleware import Hook
-from tailrace.consumers.synchronous import SyncAttempt
+from tailrace.consumers.offload.sync_attempt import SyncAttempt
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.keys import check_word
-from tailrace.streams.settings import naming
+from tailrace.streams.process.settings import naming
 
 RunIn = Literal["loop", "thread", "process"]
 Backoff = Callable[[int], float]

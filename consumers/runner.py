@@ -10,7 +10,8 @@ import structlog
 from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
 from tailrace.consumers.backoff import again_after, rules_for, seconds_left, timed_out
 from tailrace.consumers.failures import failure_of, misfit, said_by
-from tailrace.consumers.offload import Offload
+from tailrace.consumers.heart.shared_memory import Places
+from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
     Completed,
     Delay,
@@ -22,17 +23,16 @@ from tailrace.consumers.outcomes import (
     RateLimited,
     Released,
 )
-from tailrace.consumers.page import Places
 from tailrace.consumers.registry import Handler
-from tailrace.consumers.timers import Timers
-from tailrace.streams.commit import Committer
+from tailrace.consumers.timeouts import Timers
 from tailrace.streams.errors import Cancelled, Lost
-from tailrace.streams.events import event_body
+from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.logs import about
 from tailrace.streams.messages import Claim, Failure, Job, encode
 from tailrace.streams.policies import Policy
+from tailrace.streams.process.logs import about
 from tailrace.streams.states import Status
+from tailrace.streams.store.commit import Committer
 from tailrace.streams.transitions import Again, BrokenOperation, Operation, complete, delay, fail, release, word
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.policies import Platforms
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 
 
 class ConsumerSettings(Struct, frozen=True):

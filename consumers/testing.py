@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tailrace.consumers.offload import Offload
-from tailrace.consumers.page import Places
+from tailrace.consumers.heart.shared_memory import Places
+from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import Runner
-from tailrace.streams.commit import Committer, Heard
-from tailrace.streams.events import expand
+from tailrace.streams.history.events import expand
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Event, Failure, decode_event, encode
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import Status
+from tailrace.streams.store.commit import Committer, Heard
 from tailrace.streams.transitions import Operation
 
 KEYS = PlatformKeys("testing")

@@ -3,7 +3,7 @@
 Only what a client needs is imported here: who follows a job needs neither the server nor the store.
 """
 
-from tailrace.gateway.client import (
+from tailrace.gateway.client.follow import (
     FollowError,
     GatewayAway,
     GatewayRefused,

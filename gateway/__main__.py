@@ -14,11 +14,11 @@ from tailrace.gateway.app import create_app
 from tailrace.gateway.processes import Processes
 from tailrace.gateway.server import Server, bind, collect_seldom, hold
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
-from tailrace.streams.fitness import Fitness
-from tailrace.streams.lifeline import descriptor, end_with_parent, watch
-from tailrace.streams.logs import configure_logs
+from tailrace.streams.process.lifeline import descriptor, end_with_parent, watch
+from tailrace.streams.process.logs import configure_logs
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.fitness import Fitness
 
 log = structlog.get_logger()
 

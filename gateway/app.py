@@ -10,38 +10,38 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Lifespan
 
-from tailrace.gateway.args import Args
-from tailrace.gateway.auth import Narrowed
-from tailrace.gateway.everything import Everything
-from tailrace.gateway.feed import Feed
-from tailrace.gateway.guard import Guard
-from tailrace.gateway.history import History
-from tailrace.gateway.jobs import Jobs
-from tailrace.gateway.limits import Budget, Limits
-from tailrace.gateway.live import Live
-from tailrace.gateway.metrics import Metrics
-from tailrace.gateway.openapi import OpenApi
-from tailrace.gateway.origins import Sharing
-from tailrace.gateway.pages import Pages
-from tailrace.gateway.plans import Plans
-from tailrace.gateway.platforms import PlatformRoutes
+from tailrace.gateway.access.api_keys import Narrowed
+from tailrace.gateway.access.guard import Guard
+from tailrace.gateway.access.limits import Budget, Limits
+from tailrace.gateway.access.origins import Sharing
+from tailrace.gateway.access.tickets import Sessions, Tickets
+from tailrace.gateway.documents.openapi import OpenApi
+from tailrace.gateway.live.all_jobs import Everything
+from tailrace.gateway.live.feed import Feed
+from tailrace.gateway.live.job_stream import Streams
+from tailrace.gateway.live.live import Live
 from tailrace.gateway.replies import HANDLERS, reply
-from tailrace.gateway.schedules import ScheduleRoutes
+from tailrace.gateway.routes.args import Args
+from tailrace.gateway.routes.history import History
+from tailrace.gateway.routes.jobs import Jobs
+from tailrace.gateway.routes.metrics import Metrics
+from tailrace.gateway.routes.pages import Pages
+from tailrace.gateway.routes.plans import Plans
+from tailrace.gateway.routes.platforms import PlatformRoutes
+from tailrace.gateway.routes.schedules import ScheduleRoutes
+from tailrace.gateway.routes.store import Storage
+from tailrace.gateway.routes.submissions import Submissions
+from tailrace.gateway.routes.trends import Sampler, Trends
+from tailrace.gateway.routes.workers import Workers
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.gateway.sse import Streams
-from tailrace.gateway.storage import Storage
-from tailrace.gateway.submissions import Submissions
-from tailrace.gateway.tickets import Sessions, Tickets
-from tailrace.gateway.trends import Sampler, Trends
-from tailrace.gateway.workers import Workers
 from tailrace.producers import Producer
 from tailrace.producers.schedules import Schedules
 from tailrace.streams import Store, Transitions
 from tailrace.streams.errors import NoStore
-from tailrace.streams.fitness import Fitness, check_fitness
-from tailrace.streams.launch import PROGRAM
 from tailrace.streams.policies import Platforms
-from tailrace.streams.presence import Presence
+from tailrace.streams.process.launch import PROGRAM
+from tailrace.streams.store.fitness import Fitness, check_fitness
+from tailrace.streams.views.presence import Presence
 
 
 def create_app(settings: GatewaySettings) -> Starlette:

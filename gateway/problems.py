@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from tailrace.gateway.auth import Scope
-from tailrace.gateway.described import Operation
-from tailrace.gateway.guard import ADMIN, NEEDS, PUBLIC, STREAMS
-from tailrace.gateway.origins import SAFE
+from tailrace.gateway.access.api_keys import Scope
+from tailrace.gateway.access.guard import ADMIN, NEEDS, PUBLIC, STREAMS
+from tailrace.gateway.access.origins import SAFE
+from tailrace.gateway.documents.around import Operation
 
 
 class Reason(NamedTuple):

@@ -20,7 +20,7 @@ import structlog
 
 from tailrace.gateway.server import bind_beside
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.streams import launch, lifeline
+from tailrace.streams.process import launch, lifeline
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again

@@ -23,7 +23,7 @@ from tailrace.streams.errors import (
     UnfitStore,
     WrongField,
 )
-from tailrace.streams.launch import PROGRAM
+from tailrace.streams.process.launch import PROGRAM
 
 encode = json.Encoder().encode
 

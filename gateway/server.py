@@ -17,8 +17,8 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tailrace.gateway.limits import RETRY_SECONDS, Caps, Patience
-from tailrace.gateway.origins import Strangers, is_host
+from tailrace.gateway.access.limits import RETRY_SECONDS, Caps, Patience
+from tailrace.gateway.access.origins import Strangers, is_host
 from tailrace.gateway.replies import problem
 from tailrace.gateway.settings import GatewaySettings
 

@@ -6,12 +6,12 @@ from typing import Self
 
 from msgspec import Struct
 
-from tailrace.gateway.auth import NO_KEYS, SETTING, Keys
-from tailrace.gateway.limits import Caps
-from tailrace.gateway.origins import read_origins
+from tailrace.gateway.access.api_keys import NO_KEYS, SETTING, Keys
+from tailrace.gateway.access.limits import Caps
+from tailrace.gateway.access.origins import read_origins
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment, StreamsSettings
 
 PROCESSES = "TAILRACE_GATEWAY_PROCESSES"
 MOST_PROCESSES = 64

@@ -1,6 +1,6 @@
 """The command line: what `tailrace.ops.commands` lists, each a module that is imported only when it is asked for.
 
-The module `tailrace.ops.<command>` holds
+The module of a command, `tailrace.ops.cli.<command>` unless the table names another one, holds
 
     def run(options: argparse.Namespace) -> int
 
@@ -85,7 +85,7 @@ def run_command(options: argparse.Namespace) -> int:
         sys.argv = [f"tailrace {options.command}", *words_of(options)]
         code = importlib.import_module(f"tailrace.{role}.__main__").main()
     else:
-        module = COMMANDS[options.command].module or options.command
+        module = COMMANDS[options.command].module or f"cli.{options.command}"
         code = importlib.import_module(f"tailrace.ops.{module}").run(options)
     return code
 
@@ -105,8 +105,8 @@ def words_of(options: argparse.Namespace) -> list[str]:
 def use_running_store() -> None:
     """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
     if not (os.environ.keys() & {"REDIS_URL", "REDIS_URL_FILE"} or os.environ.get("REDIS_HOST")):
-        from tailrace.ops.reach import use_settings
-        from tailrace.ops.store import find_running
+        from tailrace.ops.connect import use_settings
+        from tailrace.ops.up.own_store import find_running
 
         if url := find_running(DEFAULT_DATA):
             os.environ["REDIS_URL"] = url

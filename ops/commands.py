@@ -21,7 +21,7 @@ class Command(NamedTuple):
     more: str = ""
     """What its own help says beside `help`."""
     module: str = ""
-    """The module in `ops` behind it, when that is not called as the command is."""
+    """The module in `ops` behind it, when that is not `cli.<command>`."""
     takes_rest: bool = False
     """What we do not know is no error: it is in `options.rest`, for the tool behind the command."""
 
@@ -65,6 +65,7 @@ COMMANDS = {
             DATA,
             argument("--platforms", metavar="A,B,…", help="start consumers for these only (default: all)"),
         ),
+        module="up.up",
     ),
     "race": Command(
         "freeze a worker in mid-job, let another take over, thaw it, show the history",
@@ -74,6 +75,7 @@ COMMANDS = {
             argument("--seed", metavar="N", type=int, help="of the random moments (default: random)"),
             JSON,
         ),
+        module="race.race",
     ),
     "gateway": Command(
         "serve HTTP in the foreground",
@@ -135,9 +137,11 @@ COMMANDS = {
     "running": Command("list what runs and what waits", (JSON, DATA)),
     "platforms": Command("list the platforms with their counts", (JSON, DATA)),
     "workers": Command("list the workers, and which of them live", (JSON, DATA)),
-    "cancel": Command("end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="act"),
-    "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="act"),
-    "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="act"),
+    "cancel": Command(
+        "end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="cli.act"
+    ),
+    "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="cli.act"),
+    "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="cli.act"),
     "dead": Command(
         "list failed jobs, newest first",
         (
@@ -159,11 +163,15 @@ COMMANDS = {
             JSON,
             DATA,
         ),
-        module="dead",
+        module="cli.dead",
     ),
-    "pause": Command("start no more jobs of a platform; what runs goes on", (PLATFORM, BY, JSON, DATA), module="act"),
-    "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="act"),
-    "restart": Command("ask the workers of a platform to drain and start again", (PLATFORM, JSON, DATA), module="act"),
+    "pause": Command(
+        "start no more jobs of a platform; what runs goes on", (PLATFORM, BY, JSON, DATA), module="cli.act"
+    ),
+    "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="cli.act"),
+    "restart": Command(
+        "ask the workers of a platform to drain and start again", (PLATFORM, JSON, DATA), module="cli.act"
+    ),
     "schedules": Command(
         "list what is submitted again and again; or set, pause, resume and remove it",
         (
@@ -186,6 +194,7 @@ COMMANDS = {
     "doctor": Command(
         "say whether the store is fit and every job has a way forward",
         (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
+        module="doctor.doctor",
     ),
     "bench": Command(
         "measure how fast it is here, beside what this store can do at all",
@@ -197,6 +206,7 @@ COMMANDS = {
             ),
             JSON,
         ),
+        module="bench.bench",
     ),
     "test": Command("run the tests; pytest's own options may follow", takes_rest=True),
     "check": Command("check format, lint, types and imports"),

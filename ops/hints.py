@@ -9,6 +9,6 @@ DEFAULT_DATA = Path(".tailrace")
 def command(words: str, data: Path) -> str:
     """`words` are ready for a shell. The folder is said only where it is not the default."""
     place = "" if data == DEFAULT_DATA else f" --data {shlex.quote(str(data))}"
-    from tailrace.streams.launch import PROGRAM  # not above: help imports no package
+    from tailrace.streams.process.launch import PROGRAM  # not above: help imports no package
 
     return f"{PROGRAM} {words}{place}"

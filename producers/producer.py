@@ -17,14 +17,14 @@ from msgspec import Struct
 
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
-from tailrace.streams.fitness import Fitness
 from tailrace.streams.keys import check_key, check_word, join_id
 from tailrace.streams.messages import Job, encode
 from tailrace.streams.options import NO_OPTIONS, Options
 from tailrace.streams.policies import Platforms
+from tailrace.streams.process.turns import Turns
 from tailrace.streams.states import State
+from tailrace.streams.store.fitness import Fitness
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.turns import Turns
 
 BATCH = 125  # jobs in one call: a few milliseconds of the server's time
 LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process

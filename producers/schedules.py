@@ -8,7 +8,7 @@ import msgspec
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.producers.producer import fingerprint
 from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, WrongField
-from tailrace.streams.events import iso
+from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job, encode
 from tailrace.streams.options import Options

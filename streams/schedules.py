@@ -16,10 +16,10 @@ import msgspec
 from cronsim import CronSim, CronSimError
 from msgspec import Meta, Struct
 
-from tailrace.streams.connection import Command, Store
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys, check_platform, check_word
 from tailrace.streams.options import NO_OPTIONS, Options
+from tailrace.streams.store.connection import Command, Store
 
 Missed = Literal["skip", "once", "all"]
 

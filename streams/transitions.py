@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from tailrace.streams.connection import ServerRefusal, Store
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.functions import Script, build
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.line import Line, to_line
 from tailrace.streams.messages import Claim, Errors, Job, Lease, Pulse, Sweep
 from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
-from tailrace.streams.reading import pairs, to_claims, to_errors, to_leases, to_ms, to_pulse, to_steps, to_sweep, which
+from tailrace.streams.replies import pairs, to_claims, to_errors, to_leases, to_ms, to_pulse, to_steps, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
+from tailrace.streams.store.connection import ServerRefusal, Store
+from tailrace.streams.waiting.position import Line, to_line
 
 MOST_PLATFORMS = 50  # in one call: a millisecond or two of the server's time
 RECLAIM_BATCH = 50  # jobs taken from one owner in one call: a few milliseconds of the server's time

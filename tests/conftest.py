@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tests.support.deployment import Deployment
 from tests.support.server import SERVERS, Servers, empty
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tailrace.consumers.outcomes import GiveUp
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 
 ANSWER_BYTES = 1_000_000
 NOT_A_URL = (

@@ -20,11 +20,11 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Submission
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Options
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
 from tests.functions.test_bounds import FILL, OWNERS, RUNNING
 from tests.support.deployment import Deployment

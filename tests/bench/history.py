@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import CHECKOUT, GatewayProcess, wait_for_answer
 from tests.support.builders import Desk
 

@@ -26,10 +26,10 @@ import uvloop
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tailrace.ops.store import OwnStore, free_port  # noqa: E402
-from tailrace.streams.connection import Store  # noqa: E402
-from tailrace.streams.events import event_body, expand  # noqa: E402
+from tailrace.ops.up.own_store import OwnStore, free_port  # noqa: E402
+from tailrace.streams.history.events import event_body, expand  # noqa: E402
 from tailrace.streams.messages import Claim  # noqa: E402
+from tailrace.streams.store.connection import Store  # noqa: E402
 from tests.bench.sse_table import EVENTS_PER_SECOND, JOBS, STEADY_CLIENTS, Result, Round, lines  # noqa: E402
 from tests.gateway.gateways import GatewayProcess, wait_for_answer  # noqa: E402
 from tests.support.builders import Desk  # noqa: E402

@@ -22,7 +22,7 @@ from tailrace.consumers.settings import ConsumerSettings
 from tailrace.consumers.shutdown import Shutdown
 from tailrace.producers import Producer, Submission
 from tailrace.streams import Platforms, Policy, Store, Transitions
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 
 PLATFORM = "bench"
 CONCURRENCY = common.CONC or 128

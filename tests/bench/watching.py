@@ -13,11 +13,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tailrace.consumers.heart import MOST_HELD
-from tailrace.consumers.recovery import ENLIST_SHARE
+from tailrace.consumers.heart.heart import MOST_HELD
+from tailrace.consumers.heart.recovery import ENLIST_SHARE
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.ops.store import OwnStore
-from tailrace.streams.connection import Store, info_fields
+from tailrace.ops.up.own_store import OwnStore
+from tailrace.streams.store.connection import Store, info_fields
 from tests.functions.test_bounds import FILL, OWNERS, RUNNING
 from tests.support.builders import Desk
 

@@ -10,13 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from random import Random
 from typing import Any
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Submission
 from tailrace.producers.producer import Submitted
-from tailrace.streams.connection import ANSWER_SECONDS
 from tailrace.streams.errors import StoreError
 from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
+from tailrace.streams.store.connection import ANSWER_SECONDS
 from tests.support.checker import Span
 from tests.support.deployment import Deployment
 from tests.support.faults import Link

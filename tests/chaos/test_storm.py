@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.keys import BANDS, PlatformKeys
 from tests.chaos.storm import CONFIG, FLEETING, METERED, OVERALL, PER_KEY, PLATFORMS, RATE, RATE_SECONDS, SHOPS, Storm
 from tests.support.checker import (

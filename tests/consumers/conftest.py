@@ -12,13 +12,13 @@ from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.consumers.shutdown import Shutdown
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Producer, Submission
 from tailrace.streams import PlatformKeys, Platforms, Policy, Store, Transitions
 from tailrace.streams.messages import Event, decode_event
 from tailrace.streams.options import Options
-from tailrace.streams.reading import read_job
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
+from tailrace.streams.replies import read_job
 from tests.support import server
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.2", "TAILRACE_DEADLINE_SECONDS": "2", "TAILRACE_REAP_SECONDS": "0.2"}

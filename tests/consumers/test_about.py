@@ -7,9 +7,9 @@ import msgspec
 import psutil
 import pytest
 
-from tailrace.consumers.about import EVERY_SECONDS, Introduction, version
-from tailrace.consumers.page import LONGEST_NOTE, Page
-from tailrace.consumers.vitals import MOST_REFUSED, Vitals, read_note
+from tailrace.consumers.heart.introduction import EVERY_SECONDS, Introduction, version
+from tailrace.consumers.heart.shared_memory import LONGEST_NOTE, Page
+from tailrace.consumers.heart.vitals import MOST_REFUSED, Vitals, read_note
 from tailrace.consumers.watchdog import TICK_SECONDS
 from tailrace.streams.messages import About, Refused
 
@@ -114,7 +114,7 @@ def test_it_is_told_anew_after_a_while(page: Page, monkeypatch: pytest.MonkeyPat
     introduction = Introduction(psutil.Process(), page, 1.5)
     introduction.heard()
     later = time.monotonic() + EVERY_SECONDS + 1
-    monkeypatch.setattr("tailrace.consumers.about.time.monotonic", lambda: later)
+    monkeypatch.setattr("tailrace.consumers.heart.introduction.time.monotonic", lambda: later)
     assert introduction.news()
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from tailrace.consumers.bells import Bells
-from tailrace.streams.connection import Store
+from tailrace.streams.store.connection import Store
 
 
 async def test_a_bell_that_cannot_be_heard_counts_as_rung_at_growing_intervals(valkey_url: str) -> None:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from tailrace.ops.store import OwnStore, bundled_server
+from tailrace.ops.up.own_store import OwnStore, bundled_server
 from tailrace.producers.producer import Submission
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.keys import PlatformKeys

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx2
 
-from tailrace.ops.store import OwnStore
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore
+from tailrace.streams.store.connection import Store
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment

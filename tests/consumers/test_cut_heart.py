@@ -12,9 +12,9 @@ from tailrace.consumers import Attempt, Handlers
 from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.consumers.shutdown import Shutdown
-from tailrace.streams.connection import Store
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.consumers.conftest import PLATFORMS, QUICK, Bench
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

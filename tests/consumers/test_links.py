@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.states import Status
+from tailrace.streams.store.connection import Store
 from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually

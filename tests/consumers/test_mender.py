@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.consumers.instructions import Instructions
-from tailrace.consumers.mender import EVERY_SECONDS, Mender
-from tailrace.streams.connection import Store
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.mender import EVERY_SECONDS, Mender
 from tailrace.streams.keys import GROUP, PlatformKeys
 from tailrace.streams.policies import Policy
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment

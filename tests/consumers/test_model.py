@@ -15,7 +15,7 @@ from tailrace.consumers.failures import failure_of
 from tailrace.consumers.handlers.model import Model, split
 from tailrace.consumers.outcomes import GiveUp
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 
 
 def read(**variables: str) -> Model | None:

@@ -10,8 +10,8 @@ from msgspec import Struct, to_builtins
 
 from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
 from tailrace.consumers.failures import failure_of
-from tailrace.streams.commit import Committer
 from tailrace.streams.messages import encode
+from tailrace.streams.store.commit import Committer
 from tailrace.streams.transitions import save
 from tests.consumers.conftest import Bench, serving
 from tests.support.builders import Desk

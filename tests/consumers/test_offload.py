@@ -9,7 +9,7 @@ import anyio
 import psutil
 import pytest
 
-from tailrace.consumers.offload import Offload
+from tailrace.consumers.offload.dispatch import Offload
 from tailrace.producers import Submission
 from tailrace.streams import PlatformKeys, Transitions
 from tailrace.streams.messages import Event

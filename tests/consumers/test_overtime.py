@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tailrace.consumers.instructions import Instructions
-from tailrace.consumers.overtime import END_SECONDS, WARN_SECONDS, Overtime
-from tailrace.consumers.page import Page
-from tailrace.streams.connection import Store
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.overtime import END_SECONDS, WARN_SECONDS, Overtime
+from tailrace.consumers.heart.shared_memory import Page
 from tailrace.streams.messages import Claim
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk
 
 OBEY_SECONDS = 5.0

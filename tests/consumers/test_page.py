@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tailrace.consumers.page import LONGEST_NONCE, SLOTS, Page
+from tailrace.consumers.heart.shared_memory import LONGEST_NONCE, SLOTS, Page
 from tailrace.streams.errors import TailraceError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tailrace.consumers import Attempt, Handlers
 from tailrace.consumers.testing import run_handler
-from tailrace.streams.events import percent
+from tailrace.streams.history.events import percent
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import Status
 from tests.consumers.offloaded import handles as plain_handles

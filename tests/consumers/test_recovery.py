@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from tailrace.consumers.heart import Heart
-from tailrace.consumers.instructions import Instructions
-from tailrace.consumers.page import Page
-from tailrace.streams.connection import Store
+from tailrace.consumers.heart.heart import Heart
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.shared_memory import Page
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
@@ -58,8 +58,8 @@ async def watched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         await asyncio.Event().wait()
         return b""
 
-    monkeypatch.setattr("tailrace.consumers.heart.read_line", nothing_is_said)
-    monkeypatch.setattr("tailrace.consumers.heart.tell", lambda news: True)
+    monkeypatch.setattr("tailrace.consumers.heart.heart.read_line", nothing_is_said)
+    monkeypatch.setattr("tailrace.consumers.heart.heart.tell", lambda news: True)
     page, transitions = Page(), Watched(desk.store)
     instructions = Instructions(
         url=desk.store.url,
@@ -122,7 +122,7 @@ async def test_thousands_of_jobs_of_a_dead_owner_are_recovered(desk: Desk, watch
 async def test_a_job_whose_owner_is_in_no_list_is_recovered(
     desk: Desk, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tailrace.consumers.recovery.ENLIST_SECONDS", 0.2)
+    monkeypatch.setattr("tailrace.consumers.heart.recovery.ENLIST_SECONDS", 0.2)
     await held_by_a_ghost(desk, "a")
     await desk.store.command("DEL", desk.keys["beats"], desk.keys.holds("ghost"))
     await eventually("its job is taken away", lambda: left(desk))

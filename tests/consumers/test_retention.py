@@ -2,11 +2,11 @@
 
 import pytest
 
-from tailrace.consumers.instructions import Instructions
-from tailrace.consumers.retention import Retention
-from tailrace.streams.connection import Store
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.retention import Retention
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk
 
@@ -16,7 +16,7 @@ PLATFORMS = ("ably", "kurly")
 async def test_a_corrupt_platform_does_not_hold_up_the_retention_of_another(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tailrace.consumers.retention.FORGET_BATCH", 4)
+    monkeypatch.setattr("tailrace.consumers.heart.retention.FORGET_BATCH", 4)
     instructions = Instructions(
         url="",
         owner="ann",

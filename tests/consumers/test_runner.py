@@ -11,10 +11,10 @@ import pytest
 from msgspec import Struct
 
 from tailrace.consumers import Attempt, Handlers
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import Lost
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.consumers.conftest import Bench, serving, standing
 from tests.support.builders import Desk, take_away

@@ -12,7 +12,7 @@ from tailrace.consumers.__main__ import main
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.policies import Platforms
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 from tests.ops.commands import environment
 
 

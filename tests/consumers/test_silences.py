@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.consumers.silences import Silences
+from tailrace.consumers.heart.silences import Silences
 
 
 def look(counter: str) -> dict[str, dict[str, str]]:

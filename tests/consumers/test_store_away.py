@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually

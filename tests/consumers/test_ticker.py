@@ -7,12 +7,12 @@ from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
 
-from tailrace.consumers.ticker import APART_SECONDS, Ticker
+from tailrace.consumers.heart.ticker import APART_SECONDS, Ticker
 from tailrace.producers.schedules import Schedules
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import TICKS, Transitions
 from tests.support.builders import Desk
 

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import weakref
 
-from tailrace.consumers.timers import SPARE, Timers
+from tailrace.consumers.timeouts import SPARE, Timers
 
 
 async def test_times_are_called_in_their_order_and_once() -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tailrace.streams.connection import Store
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk
 
 

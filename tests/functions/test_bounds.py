@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tailrace.consumers.heart import MOST_HELD
-from tailrace.streams.census import take_census
-from tailrace.streams.connection import Store
-from tailrace.streams.listing import list_jobs
-from tailrace.streams.presence import Presence
+from tailrace.consumers.heart.heart import MOST_HELD
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import RECLAIM_BATCH
+from tailrace.streams.views.census import take_census
+from tailrace.streams.views.listing import list_jobs
+from tailrace.streams.views.presence import Presence
 from tests.support.builders import Desk
 
 RUNNING, OWNERS = 10_000, 300

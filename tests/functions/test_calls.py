@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tailrace.streams.connection import Store
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, untouched
 
 HOUR = 3600.0

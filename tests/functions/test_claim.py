@@ -2,12 +2,12 @@
 
 import pytest
 
-from tailrace.streams.connection import Store
-from tailrace.streams.events import progress_of
+from tailrace.streams.history.events import progress_of
 from tailrace.streams.keys import BANDS
 from tailrace.streams.messages import Claim
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import ARGS_ROOM
 from tests.support.builders import Desk, ageless, forget_scripts
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tailrace.streams.messages import Claim
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
 from tests.functions.test_lookout import served
 from tests.support.builders import Desk

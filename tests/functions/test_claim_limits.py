@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tailrace.streams.connection import Store
 from tailrace.streams.messages import Claim
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import BANDS
 from tailrace.streams.messages import Claim
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk
 
 HOUR = 3600.0

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import BANDS
 from tailrace.streams.messages import Claim
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.functions.test_claim_alone import ask, lose_twice
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

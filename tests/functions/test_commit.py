@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tailrace.streams.commit import Committer
 from tailrace.streams.functions import build
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
+from tailrace.streams.store.commit import Committer
 from tailrace.streams.transitions import SETTLING, Transitions, recall, save
 from tests.support.builders import Desk, ageless, forget_scripts
 

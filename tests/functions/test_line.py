@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import BANDS
-from tailrace.streams.line import Line, Place
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import BrokenOperation
+from tailrace.streams.waiting.position import Line, Place
 from tests.support.builders import Desk, untouched
 
 HOUR = 3600.0

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tailrace.streams import presence as presence_module
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.lookout import Lookout
 from tailrace.streams.options import at_ms
-from tailrace.streams.overview import pause_note
 from tailrace.streams.policies import Platforms
-from tailrace.streams.presence import Presence
-from tailrace.streams.reading import read_job
-from tailrace.streams.waiting import Reason, Waiting
+from tailrace.streams.replies import read_job
+from tailrace.streams.store.connection import Store
+from tailrace.streams.views import presence as presence_module
+from tailrace.streams.views.overview import pause_note
+from tailrace.streams.views.presence import Presence
+from tailrace.streams.waiting.explain import Lookout
+from tailrace.streams.waiting.reasons import Reason, Waiting
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 

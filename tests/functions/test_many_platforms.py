@@ -1,10 +1,10 @@
 """Thousands of platforms where nothing happens: no script is called for them, and no call is for all of them."""
 
-from tailrace.streams.connection import Store, info_fields
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.overview import take_overviews
 from tailrace.streams.policies import Policy
+from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.transitions import MOST_PLATFORMS, Transitions
+from tailrace.streams.views.overview import take_overviews
 from tests.support.builders import Desk
 
 COUNT = 130

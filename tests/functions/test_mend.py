@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import GROUP
 from tailrace.streams.messages import Claim
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, forget_scripts, untouched
 
 HOUR = 3600.0

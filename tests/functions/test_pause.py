@@ -1,8 +1,8 @@
 """pause: no more jobs of a platform start; what runs goes on."""
 
-from tailrace.streams.connection import Store
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -1,6 +1,6 @@
 """recall: a later attempt knows what the steps before it gave, and nobody else is told."""
 
-from tailrace.streams.reading import to_steps
+from tailrace.streams.replies import to_steps
 from tailrace.streams.transitions import recall
 from tests.support.builders import NOBODY, Desk, forget_scripts
 

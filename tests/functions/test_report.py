@@ -3,9 +3,9 @@
 import re
 from datetime import UTC, datetime
 
-from tailrace.streams.connection import Store
-from tailrace.streams.events import event_body, progress_of
-from tailrace.streams.reading import to_hints
+from tailrace.streams.history.events import event_body, progress_of
+from tailrace.streams.replies import to_hints
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import report
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 

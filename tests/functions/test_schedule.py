@@ -2,9 +2,9 @@
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import StoreFull
 from tailrace.streams.schedules import mark_of
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, forget_scripts, untouched
 
 ONE, OTHER = b'{"name":"n"}', b'{"name":"n","kind":"k"}'

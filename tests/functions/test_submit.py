@@ -2,10 +2,10 @@
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import StoreFull
 from tailrace.streams.keys import BANDS
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import ARGS_ROOM, BrokenOperation
 from tests.support.builders import Desk, forget_scripts, untouched
 

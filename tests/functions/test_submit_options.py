@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.messages import Job
 from tailrace.streams.options import Dedupe, Options
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, untouched
 from tests.support.eventually import eventually
 

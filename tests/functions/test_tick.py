@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import StoreFull
 from tailrace.streams.options import Dedupe
 from tailrace.streams.schedules import Move, mark_of
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import BrokenOperation, Operation, tick
 from tests.support.builders import Desk, forget_scripts, untouched
 

@@ -1,7 +1,7 @@
 """unschedule: no tick comes any more, and a pause keeps the definition."""
 
-from tailrace.streams.connection import Store
 from tailrace.streams.schedules import mark_of
+from tailrace.streams.store.connection import Store
 from tests.functions.test_schedule import ONE, OTHER, kept
 from tests.support.builders import Desk, forget_scripts, untouched
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Dedupe
 from tailrace.streams.schedules import Agenda
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk
 
 HOUR = 3600.0

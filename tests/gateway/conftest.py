@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import httpx2
 import pytest
 
-from tailrace.ops.store import OwnStore
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore
+from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk

@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 from tailrace.gateway.app import create_app
 from tailrace.gateway.server import Server, bind, url_of
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.ops.store import free_port
-from tailrace.streams import lifeline
-from tailrace.streams.settings import Environment
+from tailrace.ops.up.own_store import free_port
+from tailrace.streams.process import lifeline
+from tailrace.streams.process.settings import Environment
 
 CHECKOUT = Path(__file__).parents[2]
 DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys

@@ -1,6 +1,6 @@
 """The keys of the tests: one for each scope, some limited to platforms, and how they are shown."""
 
-from tailrace.gateway.auth import Scope, entry_of
+from tailrace.gateway.access.api_keys import Scope, entry_of
 
 WHOLE = "whole-key-0123456789"
 OLD, NEW = "rotated-key-of-last-year", "rotated-key-of-this-year"

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.streams.connection import Store
+from tailrace.streams.store.connection import Store
 from tests.gateway.test_bodies import JSON, problem_of
 from tests.support.builders import Desk, untouched
 from tests.support.deployment import Deployment

@@ -9,14 +9,14 @@ import httpx2
 import pytest
 from starlette.routing import Route
 
+from tailrace.gateway.access.api_keys import Scope
+from tailrace.gateway.access.guard import NEEDS, PUBLIC
 from tailrace.gateway.app import create_app
-from tailrace.gateway.auth import Scope
-from tailrace.gateway.guard import NEEDS, PUBLIC
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms
-from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.process.settings import StreamsSettings
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import CHECKOUT, gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, SETTING, SHOPS, UNKNOWN, VIEWER, WHOLE, shown

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tailrace.gateway.bodies import BODY_BYTES, DEPTH
-from tailrace.gateway.guard import NEEDS
-from tailrace.streams.connection import Store
+from tailrace.gateway.access.guard import NEEDS
+from tailrace.gateway.routes.bodies import BODY_BYTES, DEPTH
+from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, untouched
 
 JSON = {"Content-Type": "application/json"}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tailrace.gateway.channel import CHUNK_BYTES, Channel
-from tailrace.gateway.fold import read_head
+from tailrace.gateway.live.channel import CHUNK_BYTES, Channel
+from tailrace.streams.history.fold import read_head
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint, Record
-from tailrace.streams.reading import LogPart
+from tailrace.streams.replies import LogPart
 from tailrace.streams.states import State
 from tests.gateway.test_fold import JOB, event
 

@@ -12,12 +12,13 @@ import httpx2
 import psutil
 import pytest
 
-from tailrace.gateway import GatewayRefused, HistoryReset, NoSuchJob, client, follow
-from tailrace.gateway.auth import Scope
-from tailrace.gateway.live import Live
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams.connection import Store
-from tailrace.streams.events import event_body
+from tailrace.gateway import GatewayRefused, HistoryReset, NoSuchJob, follow
+from tailrace.gateway.access.api_keys import Scope
+from tailrace.gateway.client.follow import follow as client
+from tailrace.gateway.live.live import Live
+from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.streams.history.events import event_body
+from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess, gateway_thread
 from tests.gateway.test_history import END, history_of, race, story

@@ -217,7 +217,7 @@ async def test_pauses_grow_and_are_not_all_alike(monkeypatch: pytest.MonkeyPatch
         pauses.append(seconds)
 
     monkeypatch.setattr(client, "LONGEST_PAUSE_SECONDS", 15.0)
-    monkeypatch.setattr("tailrace.gateway.client.anyio.sleep", note)
+    monkeypatch.setattr("tailrace.gateway.client.follow.anyio.sleep", note)
     async with Scripted(*[b""] * 40, GOOD) as server:
         await seqs(server)
     for number, pause in enumerate(pauses):

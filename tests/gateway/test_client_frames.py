@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.gateway.heard import Frame, Frames, TooLarge
+from tailrace.gateway.client.event_stream import Frame, Frames, TooLarge
 from tests.gateway.event_source import Message, Reading
 
 TEXTS = st.text(st.sampled_from("ab: 1\0\u2028\x85é🙂\ufeff"), max_size=6)

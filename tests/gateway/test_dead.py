@@ -2,7 +2,7 @@
 
 import httpx2
 
-from tailrace.streams.connection import Store
+from tailrace.streams.store.connection import Store
 from tests.gateway.test_bodies import problem_of
 from tests.gateway.test_platforms import gather, get
 from tests.support.builders import Desk

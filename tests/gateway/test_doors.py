@@ -7,8 +7,8 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from tailrace.gateway.guard import NEEDS, PUBLIC
-from tailrace.streams.connection import Store
+from tailrace.gateway.access.guard import NEEDS, PUBLIC
+from tailrace.streams.store.connection import Store
 from tests.gateway.keyrings import SHOPS, UNKNOWN, WHOLE, shown
 from tests.gateway.raw import Answer, RawClient
 from tests.gateway.test_auth import CLOSED, JOB_ROUTES, filled

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tailrace.gateway.frames import farewell, greeting, store_away
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams.connection import Store
+from tailrace.gateway.live.frames import farewell, greeting, store_away
+from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource, Reading
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_everything import everything

@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.gateway.openapi import document
-from tailrace.streams.connection import Store
+from tailrace.gateway.documents.openapi import document
+from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import SETTING, WHOLE, shown

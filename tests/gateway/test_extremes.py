@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tailrace.streams.errors import WrongField
-from tailrace.streams.events import iso
+from tailrace.streams.history.events import iso
 from tailrace.streams.options import LAST_MS, Options, at_ms
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk

@@ -6,13 +6,13 @@ from contextlib import suppress
 
 import pytest
 
-from tailrace.gateway.everything import Audience, Client
-from tailrace.gateway.feed import LONG_MS, Feed, far_apart
-from tailrace.gateway.frames import RESET
-from tailrace.gateway.live import Live
-from tailrace.streams.connection import Store
+from tailrace.gateway.live.all_jobs import Audience, Client
+from tailrace.gateway.live.feed import LONG_MS, Feed, far_apart
+from tailrace.gateway.live.frames import RESET
+from tailrace.gateway.live.live import Live
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint
+from tailrace.streams.store.connection import Store
 from tests.support.eventually import eventually
 
 EVENTS = PlatformKeys("ably")["events"]

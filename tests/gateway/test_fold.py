@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 
-from tailrace.gateway.fold import Fold, Head, read_head, visible
+from tailrace.streams.history.fold import Fold, Head, read_head, visible
 from tailrace.streams.states import TERMINAL, Status
 
 JOB = "shop.a"

@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tailrace.gateway.described import STREAM
-from tailrace.gateway.openapi import document
+from tailrace.gateway.documents.around import STREAM
+from tailrace.gateway.documents.openapi import document
 from tailrace.producers.schedules import Schedules
-from tailrace.streams.connection import Store
 from tailrace.streams.messages import About, Refused, encode
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
+from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import shown

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tailrace.gateway.openapi import OPERATIONS, document
-from tailrace.streams.connection import Store
+from tailrace.gateway.documents.openapi import OPERATIONS, document
+from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document
 from tests.gateway.fuzz import Sent, Target, moods, requests
 from tests.gateway.gateways import GatewayProcess

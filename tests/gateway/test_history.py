@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.streams.connection import Store
+from tailrace.streams.store.connection import Store
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, forge
 

@@ -7,7 +7,7 @@ import httpx2
 import msgspec
 import pytest
 
-from tailrace.streams.events import event_body
+from tailrace.streams.history.events import event_body
 from tailrace.streams.messages import Claim
 from tests.gateway.event_source import EventSource
 from tests.gateway.test_everything import everything, live

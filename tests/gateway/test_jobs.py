@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import httpx2
 
-from tailrace.streams.connection import Store
+from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, forge, untouched

@@ -6,10 +6,10 @@ import re
 import httpx2
 import pytest
 
-from tailrace.gateway.kept import KEPT_SECONDS, KeptHistories, Told
-from tailrace.streams.connection import Store
+from tailrace.gateway.live.history_cache import KEPT_SECONDS, KeptHistories, Told
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.store.connection import Store
 from tests.gateway.test_history import END, history_of, race, story
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

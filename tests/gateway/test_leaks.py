@@ -2,8 +2,8 @@
 
 from contextlib import AsyncExitStack
 
-from tailrace.gateway.live import Live
-from tailrace.streams.connection import Store
+from tailrace.gateway.live.live import Live
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import gateway_thread
 from tests.support.builders import Desk

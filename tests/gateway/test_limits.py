@@ -10,7 +10,7 @@ import httpx2
 import psutil
 import pytest
 
-from tailrace.gateway.limits import Caps
+from tailrace.gateway.access.limits import Caps
 from tests.gateway.gateways import GatewayProcess, gateway_thread
 from tests.gateway.keyrings import OLD, SETTING, WHOLE, shown
 from tests.support.builders import Desk

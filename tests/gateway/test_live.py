@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tailrace.gateway.live import Live
+from tailrace.gateway.live.live import Live
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.messages import Hint
 from tests.gateway.test_history import forged

@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.gateway.live import Live
-from tailrace.gateway.paging import Histories
-from tailrace.streams.connection import Store
+from tailrace.gateway.live.history_pages import Histories
+from tailrace.gateway.live.live import Live
 from tailrace.streams.errors import WrongField
 from tailrace.streams.messages import Claim
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.holding import MOST_SECONDS, holding
 from tests.gateway.test_live import Idle

@@ -8,10 +8,10 @@ import httpx2
 import pytest
 
 from tailrace.producers import Producer, Submission, producer
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import AnswerLost, StoreFull
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_bodies import problem_of

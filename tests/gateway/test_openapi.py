@@ -11,20 +11,20 @@ import httpx2
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tailrace.gateway.answers import JobStatus
+from tailrace.gateway.access.api_keys import Keys, Scope
+from tailrace.gateway.access.guard import NEEDS, PUBLIC
 from tailrace.gateway.app import create_app
-from tailrace.gateway.auth import Keys, Scope
-from tailrace.gateway.described import STREAM
-from tailrace.gateway.guard import NEEDS, PUBLIC
-from tailrace.gateway.jobs import status_of
-from tailrace.gateway.openapi import OPERATIONS, document
+from tailrace.gateway.documents.around import STREAM
+from tailrace.gateway.documents.openapi import OPERATIONS, document
 from tailrace.gateway.problems import CODES
 from tailrace.gateway.replies import ANSWERS
+from tailrace.gateway.routes.jobs import status_of
+from tailrace.gateway.routes.schemas import JobStatus
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.streams.connection import Store
 from tailrace.streams.policies import Platforms
-from tailrace.streams.settings import StreamsSettings
+from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document, Told
 from tests.gateway.gateways import CHECKOUT
 from tests.gateway.keyrings import OF_SCOPE, SHOPS, WHOLE, shown
@@ -78,7 +78,7 @@ def test_the_codes_are_those_of_the_readme_and_of_the_code() -> None:
     assert {(status, code) for status, code in ANSWERS.values()} <= written
     used = {
         code
-        for path in sorted((CHECKOUT / "gateway").glob("*.py"))
+        for path in sorted((CHECKOUT / "gateway").rglob("*.py"))
         for code in re.findall(r'(?:Refusal|problem|too_many)\(\s*(?:\d{3}, )?"([A-Z_]+)"', path.read_text())
     }
     assert used <= set(CODES)

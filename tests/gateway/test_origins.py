@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tailrace.gateway.origins import is_local_name, read_origins
+from tailrace.gateway.access.origins import is_local_name, read_origins
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import WHOLE, shown
 from tests.gateway.raw import RawClient

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 import httpx2
 import pytest
 
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_bodies import problem_of

@@ -8,8 +8,8 @@ import anyio
 import httpx2
 import pytest
 
-from tailrace.gateway.pages import FOLDER, MEDIA_TYPES, POLICY
-from tailrace.streams.presence import PATIENCE_SECONDS
+from tailrace.gateway.routes.pages import FOLDER, MEDIA_TYPES, POLICY
+from tailrace.streams.views.presence import PATIENCE_SECONDS
 from tests.gateway.test_bodies import problem_of
 from tests.gateway.test_requests import answer_to
 from tests.support.builders import Desk

@@ -7,12 +7,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.gateway.platforms import STATES as PAGED
-from tailrace.streams.census import take_census
-from tailrace.streams.connection import Store
+from tailrace.gateway.routes.platforms import STATES as PAGED
 from tailrace.streams.keys import BANDS
-from tailrace.streams.listing import list_jobs
-from tailrace.streams.overview import take_overviews
+from tailrace.streams.store.connection import Store
+from tailrace.streams.views.census import take_census
+from tailrace.streams.views.listing import list_jobs
+from tailrace.streams.views.overview import take_overviews
 from tests.gateway.test_bodies import JSON, problem_of
 from tests.support.builders import Desk, untouched
 from tests.support.deployment import Deployment

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tailrace.gateway.server import bind, bind_beside, hold
-from tailrace.ops.store import free_port
+from tailrace.ops.up.own_store import free_port
 from tests.gateway.gateways import CHECKOUT, environment
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment
 from tests.gateway.test_streams import told

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.settings import Environment
 from tests.gateway.event_source import EventSource, Message
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_process import gateway as fails

@@ -9,9 +9,9 @@ import httpx2
 import psutil
 import pytest
 
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.keys import session_key, ticket_key
+from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import GatewayProcess, environment
 from tests.gateway.keyrings import shown
 from tests.gateway.raw import RawClient

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from tailrace.gateway.auth import Keys, Scope
-from tailrace.gateway.guard import NEEDS
-from tailrace.streams.connection import Store
+from tailrace.gateway.access.api_keys import Keys, Scope
+from tailrace.gateway.access.guard import NEEDS
 from tailrace.streams.keys import session_key
 from tailrace.streams.policies import Platforms
+from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, UNKNOWN, VIEWER, WHOLE, shown
 from tests.gateway.raw import RawClient

@@ -13,8 +13,8 @@ import pytest
 from msgspec import Struct
 
 from tailrace.gateway.__main__ import allow_many_clients
-from tailrace.streams.connection import Store
-from tailrace.streams.events import event_body
+from tailrace.streams.history.events import event_body
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_everything import everything, live

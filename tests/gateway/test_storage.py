@@ -2,8 +2,8 @@
 
 import httpx2
 
-from tailrace.streams.connection import Store, info_fields
-from tailrace.streams.server import read_server
+from tailrace.streams.store.connection import Store, info_fields
+from tailrace.streams.store.server import read_server
 from tests.gateway import keyrings
 from tests.support.builders import untouched
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tailrace.gateway.live import Live
-from tailrace.streams.connection import Store
-from tailrace.streams.events import event_body
+from tailrace.gateway.live.live import Live
+from tailrace.streams.history.events import event_body
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource, Message
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.test_history import END, forged, forgeries, history_of, race, story

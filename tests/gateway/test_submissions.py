@@ -8,9 +8,9 @@ import httpx2
 import pytest
 from msgspec import json
 
-from tailrace.streams.connection import Store
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.reading import read_args
+from tailrace.streams.replies import read_args
+from tailrace.streams.store.connection import Store
 from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, untouched
 

@@ -6,9 +6,9 @@ import hashlib
 import httpx2
 import pytest
 
-from tailrace.gateway.auth import Scope
-from tailrace.streams.connection import Store
+from tailrace.gateway.access.api_keys import Scope
 from tailrace.streams.keys import session_key, ticket_key
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.keyrings import OF_SCOPE, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
 from tests.support.builders import Desk, dump

@@ -3,10 +3,10 @@
 import httpx2
 import pytest
 
-from tailrace.gateway import trends
-from tailrace.gateway.trends import SAMPLES, Sampler, line_of
-from tailrace.streams.connection import Store
+from tailrace.gateway.routes import trends
+from tailrace.gateway.routes.trends import SAMPLES, Sampler, line_of
 from tailrace.streams.policies import Platforms
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Tally, Transitions
 from tests.gateway import keyrings
 from tests.support.builders import Desk, untouched

@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
 
-from tailrace.gateway.bodies import read_body
-from tailrace.gateway.limits import HELD, Budget, Held
-from tailrace.gateway.platforms import SweepBody
+from tailrace.gateway.access.limits import HELD, Budget, Held
 from tailrace.gateway.replies import Refusal
-from tailrace.ops.store import free_port
+from tailrace.gateway.routes.bodies import read_body
+from tailrace.gateway.routes.platforms import SweepBody
+from tailrace.ops.up.own_store import free_port
 from tests.gateway.test_requests import answer_to
 from tests.page.test_nginx import AROUND, running
 from tests.support.builders import Desk

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from tailrace.gateway.live import SURE_SECONDS
-from tailrace.streams.connection import Store
+from tailrace.gateway.live.live import SURE_SECONDS
+from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_history import race

@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx2
 
-from tailrace.consumers.about import version
-from tailrace.gateway.workers import described
-from tailrace.streams.connection import Store
+from tailrace.consumers.heart.introduction import version
+from tailrace.gateway.routes.workers import described
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import About, Refused, encode
-from tailrace.streams.presence import Presence
+from tailrace.streams.store.connection import Store
+from tailrace.streams.views.presence import Presence
 from tests.gateway.test_bodies import JSON, problem_of
 from tests.support.builders import Desk, untouched
 from tests.support.deployment import Deployment

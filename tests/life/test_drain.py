@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tailrace.ops.children import Family
-from tailrace.ops.store import find_running
-from tailrace.ops.supervised import Supervised
-from tailrace.streams.connection import Store
+from tailrace.ops.up.children import Family
+from tailrace.ops.up.own_store import find_running
+from tailrace.ops.up.supervised import Supervised
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.states import State, Status
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.life.asking import STEERED, ask
 from tests.ops.test_up import Up

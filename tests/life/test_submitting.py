@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tailrace.producers import Producer, Submission, Submitted
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import OtherBody, Refused, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Dedupe, Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.life.test_order import completed
 from tests.support.deployment import Deployment

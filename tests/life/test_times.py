@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Event
 from tailrace.streams.states import Status

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tailrace.streams.reading import read_jobs
+from tailrace.streams.replies import read_jobs
 from tests.model.model import NOT_READ, ModelPlatform
 from tests.model.play import Show
 from tests.support.builders import Desk

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tailrace.streams.keys import GROUP
 from tailrace.streams.messages import Claim
-from tailrace.streams.reading import to_claims
+from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
 from tests.model.agreement import USED_BANDS, Side, check_calls, check_jobs, check_leases, check_lines
 from tests.model.model import ModelJob, ModelPlatform, Opened

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from tailrace.gateway.fold import Head, visible
-from tailrace.streams.connection import Store
 from tailrace.streams.functions import Function, Script, build, functions
+from tailrace.streams.history.fold import Head, visible
+from tailrace.streams.store.connection import Store
 
 Answer = TypeVar("Answer")
 Show = Callable[[str, Iterable[bytes]], list[tuple[Head, bytes]]]

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from hypothesis import Phase, settings
 
-from tailrace.gateway import fold
 from tailrace.streams.functions import Function, functions
+from tailrace.streams.history import fold
 from tests.model.machine import perform
 from tests.model.play import Play, Show
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tests.ops.commands import Here
 from tests.support.deployment import Deployment
 from tests.support.processes import GatewayProcess

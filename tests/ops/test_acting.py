@@ -16,8 +16,8 @@ import pytest
 import redis
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.streams.connection import Store
-from tailrace.streams.presence import Presence
+from tailrace.streams.store.connection import Store
+from tailrace.streams.views.presence import Presence
 from tests.ops.commands import Here, environment, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
@@ -200,7 +200,7 @@ def test_platforms_are_listed_with_their_counts(
     scene: Scene[Any], here: Here, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How long it waits for a beat that does not come.
-    monkeypatch.setattr("tailrace.ops.platforms.Presence", partial(Presence, patience_seconds=0.3))
+    monkeypatch.setattr("tailrace.ops.cli.platforms.Presence", partial(Presence, patience_seconds=0.3))
 
     async def bring(desk: Desk) -> None:
         await desk.submit("later", delay_seconds=600)

@@ -14,11 +14,11 @@ import psutil
 import pytest
 import redis
 
-from tailrace.ops.audience import Audience, Listener
+from tailrace.ops.bench.audience import Audience, Listener
+from tailrace.ops.bench.figures import Figure, compare, rate, spread, written
+from tailrace.ops.bench.measures import MEASURES
+from tailrace.ops.bench.workbench import Pace, Workbench
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.figures import Figure, compare, rate, spread, written
-from tailrace.ops.measures import MEASURES
-from tailrace.ops.workbench import Pace, Workbench
 from tailrace.streams.errors import TailraceError
 from tests.ops.commands import Here, environment, on_terminal, tailrace
 from tests.support.eventually import eventually

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.ops.checker import violations
+from tailrace.ops.race.violations import violations
 
 
 def history(*words: str) -> list[dict[str, Any]]:

@@ -29,9 +29,9 @@ def running_does(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[argpars
     """Put a body of our own behind `tailrace running`."""
 
     def put(body: Callable[[argparse.Namespace], int]) -> None:
-        module = types.ModuleType("tailrace.ops.running")
+        module = types.ModuleType("tailrace.ops.cli.running")
         monkeypatch.setattr(module, "run", body, raising=False)
-        monkeypatch.setitem(sys.modules, "tailrace.ops.running", module)
+        monkeypatch.setitem(sys.modules, "tailrace.ops.cli.running", module)
 
     return put
 
@@ -175,14 +175,14 @@ def test_an_interrupt_ends_without_a_word(
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     code = """
 import sys, types
-module = types.ModuleType("tailrace.ops.running")
+module = types.ModuleType("tailrace.ops.cli.running")
 def run(options):
     print("a long answer", flush=True)
     sys.stdin.readline()
     print("nobody reads this")
     return 0
 module.run = run
-sys.modules["tailrace.ops.running"] = module
+sys.modules["tailrace.ops.cli.running"] = module
 from tailrace.ops.__main__ import main
 sys.exit(main(["running"]))
 """

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tailrace.ops.doctor import examine
-from tailrace.ops.finding import Finding
-from tailrace.ops.storechecks import check_disk, check_memory, check_persistence
-from tailrace.streams.connection import Store
+from tailrace.ops.doctor.doctor import examine
+from tailrace.ops.doctor.finding import Finding
+from tailrace.ops.doctor.store_checks import check_disk, check_memory, check_persistence
 from tailrace.streams.keys import GROUP
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tests.ops.commands import Here, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
@@ -33,8 +33,10 @@ def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("REDIS_URL", valkey_url)
     monkeypatch.setenv("TAILRACE_BEAT_SECONDS", "0.05")
     monkeypatch.setenv("TAILRACE_DEADLINE_SECONDS", "0.3")
-    monkeypatch.setattr("tailrace.ops.ways.SECOND_LOOK_SECONDS", 0.05)  # nothing moves here between two looks
-    monkeypatch.setattr("tailrace.ops.calls.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(
+        "tailrace.ops.doctor.way_forward.SECOND_LOOK_SECONDS", 0.05
+    )  # nothing moves here between two looks
+    monkeypatch.setattr("tailrace.ops.doctor.missed_calls.PATIENCE_SECONDS", 0.05)
 
     async def look(*, repair: bool = False) -> list[Finding]:
         found = await examine(argparse.Namespace(data=tmp_path, repair=repair, json=True))
@@ -357,7 +359,7 @@ async def test_a_job_in_motion_is_no_trouble(desk: Desk, troubles: Examine, monk
     async def settle(seconds: float) -> None:
         await desk.store.command("HSET", desk.keys["leases"], held.nonce, lease)
 
-    monkeypatch.setattr("tailrace.ops.ways.anyio.sleep", settle)
+    monkeypatch.setattr("tailrace.ops.doctor.way_forward.anyio.sleep", settle)
     assert await troubles() == []
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from tailrace.ops.store import OwnStore
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.presence import Presence
+from tailrace.streams.store.connection import Store
+from tailrace.streams.views.presence import Presence
 from tests.ops.commands import Here, begin, check_running_jobs, on_terminal, tailrace
 from tests.support.builders import Desk, forge
 from tests.support.deployment import Deployment

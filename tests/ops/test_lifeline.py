@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 
 CHILD = """
 import time
-from tailrace.streams.lifeline import end_with_parent
+from tailrace.streams.process.lifeline import end_with_parent
 end_with_parent()
 print("ready", flush=True)
 time.sleep(60)

@@ -6,10 +6,10 @@ from copy import deepcopy
 import pytest
 import redis
 
-from tailrace.ops.checker import violations
-from tailrace.ops.monitor import Monitor, Write
-from tailrace.ops.racetrack import Round
-from tailrace.streams.connection import Store
+from tailrace.ops.race.monitor import Monitor, Write
+from tailrace.ops.race.track import Round
+from tailrace.ops.race.violations import violations
+from tailrace.streams.store.connection import Store
 from tests.ops.commands import Here, tailrace
 from tests.support.builders import Desk
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.ops.store import OwnStore
-from tailrace.ops.up import settings_for_others
+from tailrace.ops.up.own_store import OwnStore
+from tailrace.ops.up.up import settings_for_others
 from tests.ops.commands import Here, tailrace
 
 

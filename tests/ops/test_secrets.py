@@ -11,10 +11,10 @@ import httpx2
 import psutil
 import pytest
 
-from tailrace.ops.store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.producers import Submission
-from tailrace.streams.connection import Store
 from tailrace.streams.options import Options
+from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.keyrings import shown
 from tests.ops.commands import Here, environment, tailrace

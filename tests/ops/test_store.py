@@ -16,8 +16,16 @@ import psutil
 import pytest
 import redis
 
-from tailrace.ops.store import LONGEST_SOCKET_PATH, Ownership, OwnStore, find_running, find_server, make_folder, ping
-from tailrace.ops.up import keep_store
+from tailrace.ops.up.own_store import (
+    LONGEST_SOCKET_PATH,
+    Ownership,
+    OwnStore,
+    find_running,
+    find_server,
+    make_folder,
+    ping,
+)
+from tailrace.ops.up.up import keep_store
 from tailrace.streams.errors import BadConfiguration, NoStore
 from tests.ops.commands import environment
 from tests.support.eventually import eventually
@@ -25,7 +33,7 @@ from tests.support.eventually import eventually
 OWNER = """
 import sys, time
 from pathlib import Path
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 store = OwnStore(Path(sys.argv[1]), server=Path(sys.argv[2])).start()
 print(store.pid, flush=True)
 time.sleep(600)
@@ -120,7 +128,7 @@ def test_odd_characters_in_the_path_survive_in_the_url(program: Path, tmp_path: 
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where sockets with short paths go; pytest's own folders are too deep."""
     with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.setattr("tailrace.ops.store.SHORT", Path(folder))
+        monkeypatch.setattr("tailrace.ops.up.own_store.SHORT", Path(folder))
         yield Path(folder)
 
 
@@ -271,7 +279,7 @@ def test_a_second_owner_is_refused_by_the_pid_of_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     owner, server_pid = run_owner()
-    monkeypatch.setattr("tailrace.ops.store.HANDOVER_SECONDS", 0.2)  # it lives: there is nothing to wait for
+    monkeypatch.setattr("tailrace.ops.up.own_store.HANDOVER_SECONDS", 0.2)  # it lives: there is nothing to wait for
     with pytest.raises(BadConfiguration, match=f"in use by process {owner.pid}:"):
         OwnStore(tmp_path, server=program).start()
     assert is_running(server_pid)
@@ -310,14 +318,14 @@ def test_a_server_that_does_not_start_shows_why_and_frees_the_folder(program: Pa
 
 
 def test_no_server_anywhere_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tailrace.ops.store.bundled_server", lambda: None)
+    monkeypatch.setattr("tailrace.ops.up.own_store.bundled_server", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoStore, match="apt-get install redis-server"):
         find_server()
 
 
 def test_a_server_that_is_too_old_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tailrace.ops.store.bundled_server", lambda: None)
+    monkeypatch.setattr("tailrace.ops.up.own_store.bundled_server", lambda: None)
     for name, version in {"valkey-server": "6.2.14", "redis-server": "7.0.0"}.items():
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=00000000:0'\n")

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from tailrace.ops.tables import Rows
 from tailrace.ops.terminal import row, show_table, span, table
-from tailrace.streams.connection import Store
 from tailrace.streams.policies import Platforms
+from tailrace.streams.store.connection import Store
 from tests.ops.commands import on_terminal
 from tests.support.builders import Desk
 

@@ -18,9 +18,9 @@ import pytest
 import redis
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.checker import violations
-from tailrace.ops.store import OwnStore, find_running, free_port
-from tailrace.streams.events import expand
+from tailrace.ops.race.violations import violations
+from tailrace.ops.up.own_store import OwnStore, find_running, free_port
+from tailrace.streams.history.events import expand
 from tailrace.streams.keys import PlatformKeys, split_id
 from tests.ops.commands import Here, environment, tailrace
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tailrace.streams.events import event_body
+from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import join_id
 from tailrace.streams.messages import Claim
 from tailrace.streams.states import Status

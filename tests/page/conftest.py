@@ -10,7 +10,7 @@ import anyio
 import pytest
 from playwright.async_api import Browser, async_playwright
 
-from tailrace.ops.store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore, free_port
 from tests.page.byhand import WORKER, JobByHand
 from tests.page.visitors import Visitor
 from tests.support.builders import Desk

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.store import LIFELINE, free_port
+from tailrace.ops.up.own_store import LIFELINE, free_port
 from tests.page.byhand import JobByHand
 from tests.page.visitors import Visitor
 from tests.support.deployment import Deployment

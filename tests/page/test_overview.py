@@ -6,7 +6,7 @@ import socket
 
 from playwright.async_api import Route, expect
 
-from tailrace.consumers.about import version
+from tailrace.consumers.heart.introduction import version
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.keyrings import SETTING, VIEWER
 from tests.page.visitors import PATIENCE_MS, Visitor

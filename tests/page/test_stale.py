@@ -7,7 +7,7 @@ import signal
 
 from playwright.async_api import Route, expect
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
 

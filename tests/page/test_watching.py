@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Route, expect
 
-from tailrace.ops.store import OwnStore
+from tailrace.ops.up.own_store import OwnStore
 from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.builders import forge

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tailrace.producers import Producer, Submission, Submitted
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import OtherBody, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Dedupe, Options
 from tailrace.streams.policies import Platforms
-from tailrace.streams.reading import read_args, read_record
+from tailrace.streams.replies import read_args, read_record
 from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import untouched
 

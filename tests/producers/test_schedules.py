@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tailrace.producers.schedules import LARGEST, Schedules, configured, job_of
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, StoreFull, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Planned, Schedule
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import untouched
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.gateway.auth import NO_KEYS, Keys, Narrowed, Scope, entry_of, new_secret
-from tailrace.gateway.limits import BODY_BYTES, Bucket, Caps, Patience
+from tailrace.gateway.access.api_keys import NO_KEYS, Keys, Narrowed, Scope, entry_of, new_secret
+from tailrace.gateway.access.limits import BODY_BYTES, Bucket, Caps, Patience
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration, Forbidden
-from tailrace.streams.logs import Lines, mask, mask_values
 from tailrace.streams.policies import Platforms
-from tailrace.streams.settings import Environment
+from tailrace.streams.process.logs import Lines, mask, mask_values
+from tailrace.streams.process.settings import Environment
 
 PLATFORMS = ("ably", "kurly", "research")
 SECRET, ANOTHER = "0123456789abcdef", "fedcba9876543210"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.streams import launch
+from tailrace.streams.process import launch
 
 
 @pytest.mark.parametrize("variable", ["", "PYTHONPATH"])

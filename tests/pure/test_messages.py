@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.streams.events import event_body, expand
+from tailrace.streams.history.events import event_body, expand
 from tailrace.streams.messages import Event, Failure, Job, Record, decode_event
 from tailrace.streams.states import State, Status
 

@@ -1,6 +1,6 @@
 """room: places that platforms of a process share, and a job that must have none beside it."""
 
-from tailrace.consumers.room import Room, Rooms
+from tailrace.consumers.slots import Room, Rooms
 
 
 class Platform:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.options import Options
+from tailrace.streams.process.settings import Environment, StreamsSettings
 from tailrace.streams.schedules import (
     LATE_MS,
     Move,
@@ -22,7 +23,6 @@ from tailrace.streams.schedules import (
     moves,
     next_tick,
 )
-from tailrace.streams.settings import Environment, StreamsSettings
 
 HOUR = 3_600_000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment, StreamsSettings
 
 
 def read(**variables: str) -> StreamsSettings:

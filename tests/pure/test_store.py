@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tailrace.streams import connection
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import BadConfiguration, NoStore
+from tailrace.streams.store import connection
+from tailrace.streams.store.connection import Store
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.errors import NoStore
-from tailrace.streams.fitness import check_fitness
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.fitness import check_fitness
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.ops.store import OwnStore, free_port
-from tailrace.streams import fitness
-from tailrace.streams.connection import Store
+from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.errors import AccessDenied, UnfitStore
-from tailrace.streams.fitness import NOT_FROM_SCRIPTS, check_fitness, commands
+from tailrace.streams.store import fitness
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, check_fitness, commands
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.test_bodies import problem_of
 from tests.support.deployment import Deployment

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tailrace.streams import wire
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import AnswerLost, NoStore
+from tailrace.streams.store import wire
+from tailrace.streams.store.connection import Store
 from tests.support.faults import Link
 
 LARGE = 1_000_000

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tailrace.streams.connection import Store
-from tailrace.streams.events import event_body
+from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.messages import Claim, Event, Job, Lease, Pulse, Record, Step, decode_event, encode
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Policy, rules_of
-from tailrace.streams.reading import read_job, read_leases, read_record, to_claims
+from tailrace.streams.replies import read_job, read_leases, read_record, to_claims
 from tailrace.streams.states import Status
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Again, Operation, Transitions, checked, claim, complete, fail, release, report
 
 DUMP = """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tailrace.ops.checker import violations
+from tailrace.ops.race.violations import violations
 from tailrace.streams.messages import Event
 from tailrace.streams.states import Status
 

@@ -8,16 +8,16 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
-from tailrace.gateway.fold import visible
-from tailrace.ops.store import free_port
+from tailrace.ops.up.own_store import free_port
 from tailrace.producers import Producer, Submission
-from tailrace.streams.connection import Store
 from tailrace.streams.errors import StoreError
+from tailrace.streams.history.fold import visible
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, split_id
 from tailrace.streams.messages import Event, Lease, Record, decode_event
-from tailrace.streams.reading import pairs, read_job, read_record, to_lease
-from tailrace.streams.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment, StreamsSettings
+from tailrace.streams.replies import pairs, read_job, read_record, to_lease
 from tailrace.streams.states import TERMINAL, Status
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.eventually import eventually
 from tests.support.follower import Follower

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from msgspec import Struct
 
-from tailrace.streams import lifeline
+from tailrace.streams.process import lifeline
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import redis
 
-from tailrace.ops.store import OwnStore, bundled_server
+from tailrace.ops.up.own_store import OwnStore, bundled_server
 
 
 def find_redis() -> Path | None:

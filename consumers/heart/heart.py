@@ -1,0 +1,246 @@
+"""The heart: a small process beside the consumer that beats for it, observes others, reclaims what they lost and ticks.
+
+It is a process, not a thread, because a handler may hold the interpreter for minutes (a regular expression, a large
+JSON) and must not lose its job for that. It gets its instructions as one JSON line on stdin, tells what it learns as
+JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its silence begins.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import anyio
+import msgspec
+import psutil
+import structlog
+
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.introduction import Introduction
+from tailrace.consumers.heart.mender import Mender
+from tailrace.consumers.heart.news import GOODBYE, LEAVE_SECONDS, News, tell
+from tailrace.consumers.heart.overtime import Overtime
+from tailrace.consumers.heart.recovery import Recovery
+from tailrace.consumers.heart.retention import Retention
+from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.silences import Silences
+from tailrace.consumers.heart.ticker import Ticker
+from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Pulse
+from tailrace.streams.process.logs import configure_logs
+from tailrace.streams.store.connection import ANSWER_SECONDS, Store
+from tailrace.streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.views.corrupt import of_each
+
+log = structlog.get_logger()
+
+MOST_HELD = 500  # nonces in one beat: about a millisecond of the server's time
+RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
+
+
+Portion = Mapping[str, Sequence[str]]  # platform -> nonces of attempts that its consumer runs
+
+
+class Outage:
+    """Tells once that beats fail, and once that they arrive again."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._since: float | None = None
+
+    def begin(self, error: Exception) -> None:
+        if self._since is None:
+            self._since = time.monotonic()
+            log.warning("beats_fail", owner=self._owner, error=str(error))
+
+    def end(self) -> None:
+        if self._since is not None:
+            log.info("beats_arrive_again", owner=self._owner, seconds=round(time.monotonic() - self._since, 1))
+            self._since = None
+
+
+class Heart:
+    """Beats, observes, reclaims."""
+
+    def __init__(self, instructions: Instructions, transitions: Transitions, page: Page) -> None:
+        self._to = instructions
+        self._transitions = transitions
+        self._page = page
+        self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
+        self._consumer = psutil.Process(instructions.consumer_pid)
+        self._about = Introduction(self._consumer, page, instructions.deadline_seconds)
+        self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
+        self._recovery = Recovery(instructions, transitions, self._silences)
+        self._retention = Retention(instructions, transitions)
+        self._mender = Mender(instructions, transitions)
+        self._overtime = Overtime(instructions, transitions, page)
+        self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
+        self._outage = Outage(instructions.owner)
+        self._restarts: dict[str, int] = {}  # how often each platform had been asked when we first heard of it
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._show_life)
+            tasks.start_soon(self._beat)
+            tasks.start_soon(self._observe)
+            for role in (self._recovery, self._overtime, self._retention, self._mender, self._ticker):
+                tasks.start_soon(role.run)
+            if self._to.lifeline_fd is not None:
+                tasks.start_soon(self._end_with, self._to.lifeline_fd)
+            await self._hear_consumer()
+            tasks.cancel_scope.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            pause = self._to.beat_seconds
+            if self._consumer_runs():
+                try:
+                    sent, about = time.monotonic(), self._about.news()
+                    pulses = await self._beat_once(about)
+                except (StoreError, BadConfiguration) as error:
+                    pause = min(pause, RETRY_SECONDS)
+                    self._outage.begin(error)
+                else:
+                    self._outage.end()
+                    if about:
+                        self._about.heard()
+                    self._page.beat(sent)
+                    self._tell(self._news(pulses))
+            await anyio.sleep(pause)
+
+    async def _show_life(self) -> None:
+        """The consumer starts another heart when this one is silent; beats that fail are no reason for that."""
+        while True:
+            tell(News())
+            await anyio.sleep(self._to.beat_seconds)
+
+    def _tell(self, news: News) -> None:
+        """Say all of it, in lines that a pipe takes whole. What does not fit now is still true at the next beat."""
+        for line in news.lines():
+            if not tell(line):
+                return
+            self._overtime.told_consumer([nonce for _, nonce in (*line.lost, *line.stop)])
+
+    async def _beat_once(self, about: bytes) -> dict[str, Pulse]:
+        held = dict(zip(self._to.platforms, self._page.held(len(self._keys)), strict=True))
+
+        pulses: dict[str, list[Pulse]] = {}
+        for portion in portions(held, MOST_HELD):
+
+            async def beat(platforms: Sequence[PlatformKeys], portion: Portion = portion) -> list[Pulse]:
+                sheets = [(keys, portion[keys.platform]) for keys in platforms]
+                return await self._transitions.beat(sheets, self._to.owner, about)
+
+            for platform, pulse in (await of_each([PlatformKeys(name) for name in portion], beat)).items():
+                pulses.setdefault(platform, []).append(pulse)
+        return {platform: joined(each, held[platform]) for platform, each in pulses.items()}
+
+    def _news(self, pulses: Mapping[str, Pulse]) -> News:
+        heard = pulses.items()
+        before = {platform: self._restarts.setdefault(platform, pulse.restarts) for platform, pulse in heard}
+        untold = self._page.untold()
+        return News(
+            lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost if nonce in untold],
+            stray=[(platform, *job) for platform, pulse in heard for job in pulse.stray],
+            stop=[(platform, nonce) for platform, pulse in heard for nonce in pulse.stop if nonce in untold],
+            restart=any(pulse.restarts > before[platform] for platform, pulse in heard),
+        )
+
+    def _consumer_runs(self) -> bool:
+        """A consumer that was stopped is not at work; one that is busy or sleeps is."""
+        try:
+            return self._consumer.status() not in (
+                psutil.STATUS_STOPPED,
+                psutil.STATUS_ZOMBIE,
+                psutil.STATUS_DEAD,
+            )
+        except psutil.NoSuchProcess:
+            return False
+
+    async def _observe(self) -> None:
+        """Look who beats. Nothing else waits here: a look that comes late starts all silences again."""
+        while True:
+            pause = self._to.reap_seconds
+            try:
+                asked = time.monotonic()
+                looks = await of_each(self._keys, self._tend)
+                now = time.monotonic()
+                self._silences.look(asked, now, looks)
+                self._recovery.looked()
+                due = self._silences.next_due(now)
+                if due is not None:
+                    pause = min(pause, due - now)
+            except (StoreError, BadConfiguration):
+                self._silences.blind()
+            await anyio.sleep(pause)
+
+    async def _tend(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
+        policies = dict(zip(self._to.platforms, self._to.policies, strict=True))
+        return await self._transitions.tend([(keys, policies[keys.platform]) for keys in platforms])
+
+    async def _hear_consumer(self) -> None:
+        """Wait until the consumer says goodbye or is gone."""
+        if await read_line(0) == GOODBYE:
+            with anyio.move_on_after(LEAVE_SECONDS):
+                await self._leave()
+
+    async def _leave(self) -> None:
+        try:
+            for platform, beats in (await of_each(self._keys, self._transitions.observe)).items():
+                await self._transitions.bury(PlatformKeys(platform), self._to.owner, beats.get(self._to.owner, ""))
+        except (StoreError, BadConfiguration, BrokenOperation):
+            return  # observers will see the silence
+
+    async def _end_with(self, lifeline_fd: int) -> None:
+        """Whoever started the consumer is gone: end it even if a handler holds its interpreter."""
+        while await read_line(lifeline_fd):
+            pass
+        os.kill(self._to.consumer_pid, signal.SIGKILL)
+
+
+def portions(held: Portion, most: int) -> Iterator[Portion]:
+    """What is held on each platform, in portions of at most so many nonces; every platform is in one at least."""
+    portion: dict[str, Sequence[str]] = {}
+    room = most
+    for platform, nonces in held.items():
+        rest = nonces
+        while len(rest) > room:
+            portion[platform], rest = rest[:room], rest[room:]
+            yield portion
+            portion, room = {}, most
+        portion[platform] = rest
+        room -= len(rest)
+    yield portion
+
+
+def joined(pulses: Sequence[Pulse], held: Sequence[str]) -> Pulse:
+    """What the portions of a platform brought: what one of them did not name another may have."""
+    named = set(held)
+    return Pulse(
+        lost=[nonce for pulse in pulses for nonce in pulse.lost],
+        stray=sorted({job for pulse in pulses for job in pulse.stray if job[1] not in named}),
+        stop=[nonce for pulse in pulses for nonce in pulse.stop],
+        restarts=pulses[-1].restarts,
+    )
+
+
+async def read_line(fd: int) -> bytes:
+    await anyio.wait_readable(fd)
+    return os.read(fd, 4096)
+
+
+def listen() -> Instructions:
+    """Get the instructions. Signals go to the whole group: when we are done is for the consumer to say."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    with open(0, "rb", buffering=0, closefd=False) as stdin:
+        return msgspec.json.decode(stdin.readline(), type=Instructions)
+
+
+async def main(instructions: Instructions) -> None:
+    os.set_blocking(1, False)
+    configure_logs()
+    patience = min(ANSWER_SECONDS, instructions.deadline_seconds / 3)
+    async with Store(instructions.url, answer_seconds=patience) as store:
+        await Heart(instructions, Transitions(store), Page(instructions.page_fd)).run()

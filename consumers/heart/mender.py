@@ -1,0 +1,55 @@
+"""Puts jobs that no list names back in line, slowly: somebody deleted a consumer, an entry or a key by hand.
+
+All consumers of a platform share the work: the more of them beat, the longer each pauses between two pages.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+import structlog
+
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.streams.errors import StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Sweep
+from tailrace.streams.transitions import MEND_BATCH, Transitions
+from tailrace.streams.views.corrupt import of_each
+
+log = structlog.get_logger()
+
+EVERY_SECONDS = 5.0  # between two pages of a platform, over all its consumers
+
+
+class Mender:
+    """What one heart does to find the jobs of its platforms that no list names."""
+
+    def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
+        self._transitions = transitions
+        self._cursors = dict.fromkeys(instructions.platforms, "")
+        now = time.monotonic()
+        self._next = {platform: now + EVERY_SECONDS * random.random() for platform in instructions.platforms}
+
+    async def run(self) -> None:
+        while True:
+            with suppress(StoreError):
+                await self.round(time.monotonic())
+            await anyio.sleep(EVERY_SECONDS / 4)
+
+    async def round(self, now: float) -> None:
+        """Look at one page of each platform whose turn has come, in one call."""
+        turn = [PlatformKeys(platform) for platform, at in self._next.items() if at <= now]
+        if not turn:
+            return
+        self._next |= {keys.platform: now + EVERY_SECONDS for keys in turn}
+        for platform, sweep in (await of_each(turn, self._mend)).items():
+            self._cursors[platform] = sweep.cursor
+            self._next[platform] = now + EVERY_SECONDS * max(1, sweep.owners) * random.uniform(0.5, 1.5)
+            for key in sweep.mended:
+                log.warning("job_mended", job=PlatformKeys(platform).id(key))
+
+    async def _mend(self, platforms: Sequence[PlatformKeys]) -> list[Sweep]:
+        most = max(10, MEND_BATCH // len(platforms))
+        return await self._transitions.mend([(keys, self._cursors[keys.platform]) for keys in platforms], most)

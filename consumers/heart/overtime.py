@@ -1,0 +1,131 @@
+"""Ends a consumer whose handler holds the interpreter past its time: only another process can.
+
+A handler that gives way is cancelled by its runner, in time. One that does not (a computation, a blocking call) keeps
+its attempt on the page beyond its deadline, beyond a request to stop, or after it lost its job. Then the attempt is
+settled from here, what else the consumer runs is handed back at no cost, and the process is killed; its supervisor
+starts another. The time to obey counts from when the consumer told the attempt, which it notes on the page; for one
+whose loop is held and hears nothing, from when it was said to it.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+
+import anyio
+import structlog
+
+from tailrace.consumers.backoff import again_after, rules_for, timed_out
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.runner import failure_members
+from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Lease
+from tailrace.streams.policies import Policy
+from tailrace.streams.replies import read_leases_under, read_record
+from tailrace.streams.store.commit import MOST_OPERATIONS
+from tailrace.streams.store.connection import ServerRefusal
+from tailrace.streams.transitions import Transitions, release
+
+log = structlog.get_logger()
+
+WARN_SECONDS = 1.0  # past the time: an attempt that is being settled right now is not meant
+END_SECONDS = 2.0  # after the warning and the time to obey: its runner would have settled it by now, if it could run
+
+
+class Overtime:
+    """Watches the attempts of one consumer."""
+
+    def __init__(self, instructions: Instructions, transitions: Transitions, page: Page) -> None:
+        self._to = instructions
+        self._transitions = transitions
+        self._page = page
+        self._said: dict[str, float] = {}  # nonces of attempts that the consumer should stop, and when we said so
+        self._warned: dict[str, float] = {}  # nonces of attempts that were warned of, and since when
+
+    def told_consumer(self, nonces: Sequence[str]) -> None:
+        """The consumer was told that these are lost, or asked to stop. One whose loop runs tells them at once."""
+        now = time.monotonic()
+        self._said |= {nonce: now for nonce in nonces if nonce not in self._said}
+
+    def blind(self) -> None:
+        """The store was away: a consumer that could not settle anything meanwhile gets its time again."""
+        self._warned.clear()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.watch(time.monotonic())
+            except (StoreError, BadConfiguration):
+                self.blind()
+            await anyio.sleep(self._to.reap_seconds)
+
+    async def watch(self, now: float) -> None:
+        """Warn of attempts that are past their time, and end the process of one that does not stop."""
+        held = dict(zip(self._to.platforms, self._page.held(len(self._to.platforms)), strict=True))
+        there, untold = {nonce for nonces in held.values() for nonce in nonces}, self._page.untold()
+        self._said = {nonce: since for nonce, since in self._said.items() if nonce in untold}
+        late = {n: since for n, since in (self._said | self._page.late(now)).items() if now - since >= WARN_SECONDS}
+        self._warned = {nonce: since for nonce, since in self._warned.items() if nonce in late}
+        ours = {lease.nonce: (platform, lease) for platform, lease in await self._leases(held, late)}
+        for nonce, since in late.items():
+            if nonce not in ours and nonce in untold and nonce not in self._said:
+                continue  # its job was settled or lost a moment ago, and it will hear of it
+            if nonce not in self._warned:
+                self._warned[nonce] = now
+                log.warning("attempt_overdue", job=job_of(ours.get(nonce)), nonce=nonce, seconds=round(now - since, 1))
+            if now - self._warned[nonce] >= self._to.obey_seconds + END_SECONDS:
+                await self._end(ours.get(nonce), await self._leases(held, there - {nonce}))
+                return
+
+    async def _leases(self, held: Mapping[str, Iterable[str]], wanted: Iterable[str]) -> list[tuple[str, Lease]]:
+        """Those of our leases, each with its platform, that are wanted and still ours."""
+        found: list[tuple[str, Lease]] = []
+        for platform, nonces in held.items():
+            ours = [nonce for nonce in nonces if nonce in wanted]
+            try:
+                leases = await read_leases_under(self._transitions.store, PlatformKeys(platform), ours)
+            except ServerRefusal:  # keys that were spoilt by hand; they are told of by the beats
+                continue
+            found += [(platform, lease) for lease in leases]
+        return found
+
+    async def _end(self, late: tuple[str, Lease] | None, others: Sequence[tuple[str, Lease]]) -> None:
+        """End the process. `late` is None for an attempt that lost its job: there is nothing to settle."""
+        why = "its handler holds the loop past its time, or after it was asked to stop"
+        log.error("consumer_ended", job=job_of(late), owner=self._to.owner, others=len(others), why=why)
+        if late:
+            platform, lease = late
+            await self._settle(job_of(late), self._fail(PlatformKeys(platform), self._policy(platform), lease))
+        for platform in self._to.platforms:
+            keys, starts = PlatformKeys(platform), self._policy(platform).max_starts
+            releases = [release(keys, lease.key, lease.nonce, starts) for name, lease in others if name == platform]
+            for start in range(0, len(releases), MOST_OPERATIONS):
+                piece = releases[start : start + MOST_OPERATIONS]
+                await self._settle(f"{len(piece)} of {platform}", self._transitions.commit(keys, piece))
+        os.kill(self._to.consumer_pid, signal.SIGKILL)
+
+    async def _settle(self, job: str | None, settling: Awaitable[object]) -> None:
+        try:
+            await settling
+        except TailraceError as error:  # then it comes back as lost
+            log.warning("not_handed_back", job=job, owner=self._to.owner, error=str(error))
+
+    async def _fail(self, keys: PlatformKeys, policy: Policy, lease: Lease) -> None:
+        """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
+        record = await read_record(self._transitions.store, keys, lease.key)
+        rules = rules_for(policy, record.options or "")
+        seconds, micros = await self._transitions.store.command("TIME")
+        now_ms, started_ms = int(seconds) * 1000 + int(micros) // 1000, record.started_ms or 0
+        first_ms = record.first_ms or started_ms
+        outcome = timed_out(rules, (started_ms - first_ms) / 1000)
+        again = again_after(outcome, record.failures + 1, (now_ms - first_ms) / 1000, rules)
+        await self._transitions.fail(keys, lease.key, lease.nonce, again, failure_members(outcome))
+
+    def _policy(self, platform: str) -> Policy:
+        return self._to.policies[self._to.platforms.index(platform)]
+
+
+def job_of(late: tuple[str, Lease] | None) -> str | None:
+    return PlatformKeys(late[0]).id(late[1].key) if late else None

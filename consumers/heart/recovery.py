@@ -1,0 +1,109 @@
+"""Takes the jobs of owners that fell silent away from them, and forgets those that hold nothing.
+
+A role of its own beside the looks: a dead owner may leave thousands of jobs behind, and a look that came late because
+of them would start every other silence again.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+import structlog
+
+from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.silences import Silence, Silences
+from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.transitions import ENLIST_BATCH, BrokenOperation, Transitions, broken, word
+from tailrace.streams.views.corrupt import of_each
+
+log = structlog.get_logger()
+
+ENLIST_SECONDS = 5.0  # between looks for leases that no owner's list names, of one observer
+ENLIST_SHARE = 0.5  # the same in seconds for each owner: however many there are, all of them together look as often
+
+
+class Recovery:
+    """What one observer does about the silences it sees."""
+
+    def __init__(self, instructions: Instructions, transitions: Transitions, silences: Silences) -> None:
+        self._to = instructions
+        self._transitions = transitions
+        self._silences = silences
+        self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
+        self._policies = dict(zip(instructions.platforms, instructions.policies, strict=True))
+        self._look = anyio.Event()
+
+    def looked(self) -> None:
+        """There was another look."""
+        self._look.set()
+        self._look = anyio.Event()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_lists)
+            while True:
+                look = self._look
+                if not await self._turn():
+                    await look.wait()
+
+    async def _turn(self) -> bool:
+        """Take some jobs from each owner that is lost; whether there may be more."""
+        more = False
+        try:
+            lost = self._silences.lost(time.monotonic())
+            random.shuffle(lost)  # several observers see the same owners
+            for silence in lost:
+                more = await self._take_from(silence) or more
+            for silence in self._silences.departed(time.monotonic()):
+                await self._bury(silence)
+        except (StoreError, BadConfiguration):
+            self._silences.blind()
+            return False
+        return more
+
+    async def _take_from(self, silence: Silence) -> bool:
+        keys = PlatformKeys(silence.platform)
+        try:
+            leases = await self._transitions.holdings(keys, silence.owner)
+        except BrokenOperation as error:  # keys that were spoilt by hand must not hold up the others
+            log.error("holdings_broken", platform=keys.platform, owner=silence.owner, error=str(error))
+            return False
+        if not leases:
+            self._silences.know_empty(silence, True)
+            return False
+        if not self._silences.heed(silence, max(lease.deadline_seconds for lease in leases)):
+            return False
+        policy = self._policies[keys.platform]
+        answers = await self._transitions.reclaim_all(keys, leases, silence.counter, policy)
+        taken = 0
+        for lease, answer in zip(leases, answers, strict=True):
+            if why := broken(answer):
+                log.error("reclaim_broken", job=keys.id(lease.key), owner=lease.owner, error=str(why))
+            elif (outcome := word(answer)) in {"reclaimed", "failed", "cancelled"}:
+                log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=outcome)
+                taken += 1
+        return taken > 0
+
+    async def _bury(self, silence: Silence) -> None:
+        try:
+            answer = await self._transitions.bury(PlatformKeys(silence.platform), silence.owner, silence.counter)
+        except BrokenOperation as error:
+            log.error("bury_broken", platform=silence.platform, owner=silence.owner, error=str(error))
+        else:
+            self._silences.know_empty(silence, answer != "holds")
+
+    async def _keep_lists(self) -> None:
+        """Find leases that no list names: their keys were removed by hand, or written by an earlier version."""
+        cursors = {platform: random.getrandbits(32) for platform in self._to.platforms}  # others look elsewhere
+
+        async def enlist(platforms: Sequence[PlatformKeys]) -> list[int]:
+            most = max(10, ENLIST_BATCH // len(platforms))
+            return await self._transitions.enlist([(keys, cursors[keys.platform]) for keys in platforms], most)
+
+        while True:
+            with suppress(StoreError, BadConfiguration):
+                cursors |= await of_each(self._keys, enlist)
+            await anyio.sleep(max(ENLIST_SECONDS, ENLIST_SHARE * self._silences.owners))

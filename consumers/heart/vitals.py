@@ -1,0 +1,57 @@
+"""How a consumer fares, noted on the page it shares with its heart: how long its loop was held, what was refused."""
+
+import time
+from collections import deque
+
+import msgspec
+from msgspec import Struct
+
+from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.watchdog import TICK_SECONDS
+from tailrace.streams.messages import Refused, encode
+
+REMEMBERED = 40  # ticks of the loop: the last ten seconds
+MOST_REFUSED = 8  # attempts that are named
+
+
+class Note(Struct, frozen=True, array_like=True):
+    """What stands on the page."""
+
+    ticked: float  # when the loop last ran, on the monotonic clock
+    held_seconds: float  # the longest it was held lately
+    refused: tuple[Refused, ...] = ()
+
+    def lag_seconds(self, now: float) -> float:
+        """A loop that is held just now cannot say so itself."""
+        return max(self.held_seconds, now - self.ticked - TICK_SECONDS)
+
+
+class Vitals:
+    """Noted by the loop itself, with each of its ticks."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._held: deque[float] = deque(maxlen=REMEMBERED)
+        self._refused: dict[tuple[str, int], int] = {}
+
+    def tick(self, held_seconds: float) -> None:
+        self._held.append(max(0.0, held_seconds))
+        refused = tuple(Refused(job_id, attempt, n) for (job_id, attempt), n in self._refused.items())
+        self._page.note(encode(Note(time.monotonic(), max(self._held), refused)))
+
+    def refuse(self, job_id: str, attempt: int, writes: int) -> None:
+        """An attempt wrote after its job was taken over."""
+        self._refused[job_id, attempt] = self._refused.pop((job_id, attempt), 0) + writes
+        while len(self._refused) > MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+
+
+_decode = msgspec.json.Decoder(Note).decode
+
+
+def read_note(page: Page) -> Note | None:
+    """What the consumer noted last; None: nothing yet, or it is writing just now."""
+    try:
+        return _decode(page.noted())
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,1 @@
+"""Handlers that run in a thread or in a worker process."""

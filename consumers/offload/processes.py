@@ -1,0 +1,286 @@
+"""Worker processes for plain handlers, as their consumer sees them: kept for the next job, killed if need be."""
+
+import asyncio
+import inspect
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import structlog
+
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.failures import RaisedElsewhere
+from tailrace.consumers.offload.frames import (
+    LEFT_TO_CONSUMER,
+    LENGTH,
+    STOP,
+    Begin,
+    FromProcess,
+    Heard,
+    Raised,
+    Report,
+    Returned,
+    ToProcess,
+    decode_from,
+    frame,
+    length_of,
+)
+from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
+from tailrace.consumers.registry import Handler
+from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.messages import Claim, Failure
+from tailrace.streams.process import launch
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0  # how soon a death is seen whose socket somebody else still holds open
+GONE_SECONDS = 1.0  # what was killed is waited for so long without holding up the loop
+REAP_SECONDS = 0.01
+
+
+class GaveUpElsewhere(RaisedElsewhere, GiveUp):
+    """A handler gave up in its worker process."""
+
+
+class Processes:
+    """As many worker processes as handlers run in processes at the same time."""
+
+    def __init__(self, stop_seconds: float) -> None:
+        """A handler that was told to stop has so long to tidy up."""
+        self._stop_seconds = stop_seconds
+        self._all: set[Link] = set()
+        self._idle: list[Link] = []
+
+    async def call(self, handler: Handler, attempt: Attempt[Any]) -> Any:
+        link = await self._get()
+        try:
+            said = await link.run(begin_of(handler, attempt), attempt)
+        except BaseException:
+            self._all.discard(link)
+            await link.stop(self._stop_seconds)
+            raise
+        self._idle.append(link)
+        return result_of(said, attempt)
+
+    async def _get(self) -> "Link":
+        while self._idle:
+            link = self._idle.pop()
+            if link.alive:
+                return link
+            self._all.discard(link)
+            link.end()
+        link = await Link.start()
+        self._all.add(link)
+        return link
+
+    def close(self) -> None:
+        """End them all at once."""
+        for link in self._all:
+            link.end()
+        self._all.clear()
+        self._idle.clear()
+
+
+class Link:
+    """One worker process and the way to it. The process ends when the consumer does: its lifeline closes."""
+
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        lifeline: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._process = process
+        self._lifeline = lifeline
+        self._reader = reader
+        self._writer = writer
+        self._hearing: asyncio.Task[FromProcess] | None = None  # kept: half a message must not be lost
+        self._open = True
+
+    @classmethod
+    async def start(cls) -> "Link":
+        process, ours, lifeline = spawn()
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            os.close(lifeline)
+            process.kill()
+            process.wait()
+            raise
+        log.info("worker_process_started", pid=process.pid)
+        return cls(process, lifeline, reader, writer)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    async def run(self, begin: Begin, attempt: Attempt[Any]) -> Returned | Raised:
+        """What the handler returned or raised; its reports are passed on meanwhile."""
+        self._say(begin)
+        while True:
+            said = await self._hear()
+            if not isinstance(said, Report):
+                return said
+            self._say(await pass_on(said, attempt))
+
+    def _say(self, message: ToProcess) -> None:
+        self._writer.write(frame(message))
+
+    async def _hear(self) -> FromProcess:
+        while True:
+            hearing = self._hearing = self._hearing or self._begin_to_hear()
+            await asyncio.wait([hearing], timeout=LOOK_SECONDS)
+            if hearing.done():
+                self._hearing = None
+                try:
+                    return hearing.result()
+                except (asyncio.IncompleteReadError, ConnectionError):
+                    break
+            if not self.alive:
+                break
+        raise RaisedElsewhere(await self._death())
+
+    def _begin_to_hear(self) -> asyncio.Task[FromProcess]:
+        hearing = asyncio.get_running_loop().create_task(self._next())
+        hearing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody may be left to ask
+        return hearing
+
+    async def _next(self) -> FromProcess:
+        length = length_of(await self._reader.readexactly(LENGTH))
+        said: FromProcess = decode_from(await self._reader.readexactly(length))
+        return said
+
+    async def _death(self) -> Failure:
+        """How the process ended by itself."""
+        await self._gone()
+        code = self._process.returncode
+        if code is None:
+            how = "closed its socket"
+        elif code < 0:
+            how = f"was ended by signal {signal_name(-code)}"
+        else:
+            how = f"ended with exit code {code}"
+        return Failure("WorkerProcessDied", f"the worker process {how} before its handler returned")
+
+    async def _gone(self) -> None:
+        for _ in range(int(GONE_SECONDS / REAP_SECONDS)):
+            if not self.alive:
+                return
+            await asyncio.sleep(REAP_SECONDS)
+
+    async def stop(self, seconds: float) -> None:
+        """Have the handler tidy up for a moment, then kill it and whatever it started."""
+        try:
+            if self.alive:
+                self._process.send_signal(STOP)
+                await self._tidied(seconds)
+            self._kill()
+            await self._gone()  # a large one takes a while to go, and the loop has other things to do
+        finally:
+            self.end()
+
+    async def _tidied(self, seconds: float) -> None:
+        """Wait until the handler has ended one way or the other; reports that still come are dropped."""
+        with suppress(TimeoutError, RaisedElsewhere):
+            async with asyncio.timeout(seconds):
+                while isinstance(await self._hear(), Report):
+                    pass
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill it now, and close what leads to it."""
+        if self._open:
+            self._open = False
+            self._kill()
+            self._process.wait()
+            os.close(self._lifeline)
+            self._writer.close()
+            if self._hearing:
+                self._hearing.cancel()
+
+
+def spawn() -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
+    """A worker process, the socket that leads to it, and the end of its lifeline."""
+    ours, theirs = socket.socketpair()
+    held, lifeline = os.pipe()
+    # A signal to all processes of this consumer must not find it before it knows how to take that.
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_CONSUMER)
+    try:
+        # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
+        process = subprocess.Popen(
+            launch.command("tailrace.consumers.offload.worker_process", str(theirs.fileno()), str(held)),
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno(), held],
+            process_group=0,  # whatever a handler starts is killed with it
+        )
+    except BaseException:
+        ours.close()
+        os.close(lifeline)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        theirs.close()
+        os.close(held)
+    return process, ours, lifeline
+
+
+def begin_of(handler: Handler, attempt: Attempt[Any]) -> Begin:
+    job = attempt.job
+    claim = Claim(attempt.fence, job.key, attempt.number, job.kind, job.args, failures=attempt.failures)
+    function = handler.function
+    file = getattr(inspect.unwrap(function), "__globals__", {}).get("__file__")
+    return Begin(
+        function.__module__,
+        os.path.abspath(file) if file else None,
+        function.__qualname__,
+        claim,
+        job.platform,
+        attempt.worker,
+        sys.path,
+    )
+
+
+async def pass_on(report: Report, attempt: Attempt[Any]) -> Heard:
+    data = None if report.data is None else msgspec.Raw(report.data)
+    try:
+        await attempt.progress(report.step, report.of, report.message, data)
+    except Lost:
+        return Heard("lost")
+    except Cancelled:
+        return Heard("cancelled")
+    except ValueError as error:
+        return Heard("refused", str(error))
+    return Heard()
+
+
+def result_of(said: Returned | Raised, attempt: Attempt[Any]) -> Any:
+    """The result as JSON has it, or the error raised here as it was there."""
+    if isinstance(said, Returned):
+        return msgspec.json.decode(said.result)
+    if said.how == "lost":
+        raise Lost(attempt.job.id, attempt.number)
+    if said.how == "cancelled":
+        raise Cancelled(attempt.job.id, attempt.number)
+    if said.how == "delay":
+        raise Delay(said.seconds)
+    if said.how == "rate_limited":
+        raise RateLimited(said.seconds)
+    assert said.failure is not None
+    raise (GaveUpElsewhere if said.how == "give_up" else RaisedElsewhere)(said.failure)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,1 @@
+"""Access: API keys, tickets, web origins and limits."""

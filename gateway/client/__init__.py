@@ -1,0 +1,1 @@
+"""A client of the gateway: follows a job over HTTP."""

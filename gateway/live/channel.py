@@ -1,0 +1,243 @@
+"""A channel: the visible history of one watched job as frames, encoded once and shared by all who watch it."""
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from tailrace.gateway.live.history_pages import number_of
+from tailrace.streams.history.fold import Fold, Head, read_head
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Hint
+from tailrace.streams.replies import LogPart
+
+CHUNK_BYTES = 64 * 1024  # one send: what a slow client may hold up of our memory
+
+
+class Watcher(Protocol):
+    """Somebody who wants to know when a channel changed."""
+
+    def wake(self) -> None: ...
+
+
+def frame(head: Head, raw: bytes) -> bytes:
+    return b"id: %b\ndata: %b\n\n" % (head.id.encode(), raw)
+
+
+class Held:
+    """Frames of a history, from behind some event on.
+
+    The log of a job that has shown `seq` events normally holds `seq - 1` entries, because `queued` is not stored.
+    Entries written by hand shift that: then the overlap of one entry does not match, and the log is read whole.
+    """
+
+    def __init__(self, job_id: str, base: int) -> None:
+        """`base`: the number of the event that the frames begin behind; 0: they begin with the first."""
+        self.base = base
+        self.base_id = b""
+        self.frames: list[bytes] = []
+        self.fold = Fold(job_id)
+        self.seq = 0  # of the newest event shown
+        self._entries = max(0, base - 1)  # of the log, as far as it is in here
+        self._last = b""  # the last of them
+
+    @property
+    def end(self) -> int:
+        """How many events are shown, with those before the base."""
+        return self.base + len(self.frames)
+
+    @property
+    def next_read(self) -> int:
+        """The number of the event to read the log from: the last one held, so that it can be compared."""
+        return self._entries + 1
+
+    def take(self, part: LogPart) -> bool:
+        """Take the log as read from `next_read` on. False: it does not continue what is held."""
+        if self._last:
+            return self._extend(part.events)
+        return self._begin_behind(part) if self.base else self._begin(part.events)
+
+    def _begin(self, events: Sequence[bytes]) -> bool:
+        for raw in events:
+            self._fold(raw)
+        self._entries -= 1  # `queued` is not in the log
+        return True
+
+    def _begin_behind(self, part: LogPart) -> bool:
+        """Only a log in order can be read from anywhere."""
+        head = read_head(part.events[0]) if part.in_order and part.events else None
+        if head is None or head.seq != self.base:
+            return False
+        self.base_id = head.id.encode()
+        self.seq = head.seq
+        self.fold.begin_after(head)
+        self._last = part.events[0]
+        return self._extend(part.events)
+
+    def _extend(self, events: Sequence[bytes]) -> bool:
+        if not events or events[0] != self._last:
+            return False
+        for raw in events[1:]:
+            self._fold(raw)
+        return True
+
+    def _fold(self, raw: bytes) -> None:
+        self._entries += 1
+        self._last = raw
+        head = read_head(raw)
+        if head is not None and self.fold.accept(head):
+            self._show(head, raw)
+
+    def follow(self, hint: Hint) -> bool:
+        """Take a word of the feed if it is the very next event or an old one. False: only the log can tell."""
+        if hint.seq <= self.seq:
+            if hint.event is None or hint.seq <= self.base:
+                return True
+            place = hint.seq - self.base - 1
+            held = self.frames[place] if place < len(self.frames) else b""
+            return held.endswith(b"\ndata: %b\n\n" % hint.event)
+        if hint.event is None or hint.seq != self.seq + 1:
+            return False
+        head = read_head(hint.event)
+        if head is None or head.seq != hint.seq or not self.fold.accept(head):
+            return False
+        self._show(head, hint.event)
+        self._entries += 1
+        self._last = hint.event
+        return True
+
+    def _show(self, head: Head, raw: bytes) -> None:
+        self.frames.append(frame(head, raw))
+        self.seq = head.seq
+
+    def has(self, number: int, event_id: bytes) -> bool:
+        """Whether the event of this number has this id."""
+        if number == self.base:
+            return self.base_id == event_id
+        place = number - self.base - 1
+        return 0 <= place < len(self.frames) and self.frames[place].startswith(b"id: %b\n" % event_id)
+
+    def continues(self, shown: "Held") -> bool:
+        """Whether all that was shown stands here too, at the same places."""
+        skipped = shown.base - self.base
+        if shown.base and not self.has(shown.base, shown.base_id):
+            return False
+        return self.frames[skipped : skipped + len(shown.frames)] == shown.frames
+
+
+class Channel:
+    """Grows at its end, by the feed when that tells the very next event, else by the log.
+
+    Watchers keep a cursor: how many events they have seen, of all. A channel begins where the first of its watchers
+    goes on; for one that has seen less it is read again from there.
+    """
+
+    def __init__(self, keys: PlatformKeys, key: str) -> None:
+        self.keys = keys
+        self.key = key
+        self.job_id = keys.id(key)
+        self.watchers: set[Watcher] = set()
+        self.generation = 0  # counts how often what was shown turned out not to be the history
+        self.gone = False  # the job is no longer kept
+        self.reading = False  # a read of the log is under way: only it may change the channel
+        self._heard = 0.0  # when the last word of it came
+        self._wanted: int | None = None  # the number of the event to begin behind
+        self._held: Held | None = None
+        self._draft: Held | None = None  # another beginning, as far as it was read
+        self._joined: tuple[int, int, bytes] = (0, 0, b"")
+
+    def want(self, base: int) -> None:
+        """Begin behind the event of this number, or before it."""
+        self._wanted = base if self._wanted is None else min(base, self._wanted)
+
+    @property
+    def unread(self) -> bool:
+        """Whether the log has to be read before all watchers can be served."""
+        return self._held is None or (self._wanted or 0) < self._held.base
+
+    @property
+    def frames(self) -> list[bytes]:
+        """What it holds, from behind its base on."""
+        return self._held.frames if self._held else []
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended, as far as is known here."""
+        return self._held is not None and self._held.fold.ended
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long ago the last word of it came, from the feed or from the log."""
+        return time.monotonic() - self._heard
+
+    @property
+    def end(self) -> int:
+        """The cursor of a watcher that has seen everything."""
+        return self._held.end if self._held else 0
+
+    @property
+    def next_read(self) -> int:
+        """The number of the event to read the log from."""
+        wanted = self._wanted or 0
+        if self.unread and (self._draft is None or self._draft.base > wanted):
+            self._draft = Held(self.job_id, wanted)
+        reading = self._draft or self._held
+        assert reading is not None
+        return reading.next_read
+
+    def take(self, part: LogPart) -> bool:
+        """Take the log as read from `next_read` on. False: there is more to be read."""
+        reading = self._draft or self._held
+        if reading is None or not reading.take(part):
+            return self._begin_again()
+        if part.more:
+            return False
+        if self._draft:
+            if self._held and not self._draft.continues(self._held):
+                if self._draft.base:
+                    return self._begin_again()
+                self.generation += 1
+            self._held, self._draft = self._draft, None
+            self._joined = (0, 0, b"")
+        self._heard = time.monotonic()
+        return not self.unread
+
+    def _begin_again(self) -> bool:
+        """The log is not what it was, or not in order: only all of it can tell."""
+        self._wanted, self._draft = 0, Held(self.job_id, 0)
+        return False
+
+    def follow(self, hint: Hint) -> bool:
+        """Take a word of the feed if it is the very next event or an old one. False: only the log can tell."""
+        self._heard = time.monotonic()
+        return self._held is not None and not self.unread and self._held.follow(hint)
+
+    def wake(self) -> None:
+        for watcher in self.watchers:
+            watcher.wake()
+
+    def after(self, cursor: int) -> tuple[int, bytes]:
+        """The cursor after the next send, and what to send: all that comes after `cursor`, as far as it fits."""
+        end = self.end
+        if self._held is None or cursor >= end:
+            return cursor, b""
+        if self._joined[0] == cursor and self._joined[1] == end:  # most watchers stand at the same place
+            return self._joined[1:]
+        frames, base, size = self._held.frames, self._held.base, 0
+        for stop in range(cursor - base, end - base):
+            size += len(frames[stop])
+            if size > CHUNK_BYTES and stop > cursor - base:
+                return stop + base, b"".join(frames[cursor - base : stop])
+        self._joined = (cursor, end, b"".join(frames[cursor - base :]))
+        return self._joined[1:]
+
+    def cursor_after(self, last_id: str) -> int | None:
+        """The cursor of a client that has seen everything up to this id; None: this history has no such id."""
+        number = number_of(last_id)
+        if number is None or self._held is None:
+            return None
+        if self._held.has(number, last_id.encode()):
+            return number
+        # Where somebody has written into the log, an event may have another place than its number says.
+        begin = b"id: %b\n" % last_id.encode()
+        places = enumerate(self._held.frames, self._held.base + 1)
+        return next((place for place, held in places if held.startswith(begin)), None)

@@ -1,0 +1,85 @@
+"""The feed: one blocking read for all platforms of this process, while anybody watches anything."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+import structlog
+
+from tailrace.gateway.live.live import AWAY, LONGEST_PAUSE_SECONDS, Live
+from tailrace.streams.history.events import entry_order
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.replies import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
+from tailrace.streams.store.connection import Store
+
+BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go unnoticed
+
+LONG_MS = 30_000  # half of what the feed keeps
+
+log = structlog.get_logger()
+
+
+class Feed:
+    """Tells `live` what happens. Whenever it may have missed something, it says so."""
+
+    def __init__(self, store: Store, platforms: Iterable[str], live: Live) -> None:
+        self._store = store
+        self._live = live
+        self._streams = {PlatformKeys(platform)["events"]: platform for platform in platforms}
+
+    async def run(self) -> None:
+        pause_seconds = 0.0
+        while True:
+            await self._live.watched.wait()
+            try:
+                async with self._store.blocking(BLOCK_SECONDS) as store:
+                    ends = await read_feed_ends(store, self._streams)
+                    if pause_seconds:
+                        log.info("store_is_back")
+                        pause_seconds = 0.0
+                    # What happened before this moment is in the logs, what comes after it is in the feed.
+                    self._live.doubt()
+                    self._live.heard.set()
+                    await self._listen(store, ends)
+            except Exception as error:  # above all an absent store; but nothing may end the feed of everybody
+                if not pause_seconds:
+                    log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
+                pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
+                await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
+                # The logs may be there even if the feed is not. Who hears of all jobs is told when the store is back.
+                self._live.compare() if isinstance(error, AWAY) else self._live.doubt()
+            finally:
+                self._live.heard.clear()
+
+    async def _listen(self, store: Store, ends: dict[str, FeedEnd]) -> None:
+        cursors = {name: end.cursor for name, end in ends.items()}
+        read = {name: end.added for name, end in ends.items()}  # entries up to the cursor, of all there ever were
+        while self._live.watched.is_set():
+            news = await read_feed(store, cursors, int(BLOCK_SECONDS * 1000))
+            for name, entries in news.items():
+                platform, newest = self._streams[name], entries[-1][0].decode()
+                rested = len(entries) >= FEED_COUNT or far_apart(cursors[name], newest)
+                end = (await read_feed_ends(store, [name]))[name] if rested else None
+                self._live.hear(platform, to_hints(platform, entries, self._live.watches(platform)))
+                if end and was_cut(end, read[name], len(entries)):
+                    # All that happened up to this end is in the logs: go on from there.
+                    self._live.doubt(platform)
+                    cursors[name], read[name] = end.cursor, end.added
+                else:
+                    cursors[name], read[name] = newest, read[name] + len(entries)
+        self._live.heard.clear()  # at once: whoever comes now waits until it is read again
+
+
+def was_cut(end: FeedEnd, read: int, more: int) -> bool:
+    """Whether a stream lost entries that we had not read: a read from such a place skips in silence.
+
+    Whoever has read everything but what it lost may find the entry of its cursor gone, and has missed nothing; so
+    entries are counted. The feed keeps a minute, and not more than far above what one read brings: it can only be cut
+    when the read came back full, or long after the one before. Fewer than we have read: it is another stream.
+    """
+    return end.trimmed > read or end.added < read + more
+
+
+def far_apart(cursor: str, newest: str) -> bool:
+    """Whether so much time is between two entries that the feed may have forgotten some in between."""
+    return entry_order(newest)[0] - entry_order(cursor)[0] >= LONG_MS

@@ -1,0 +1,224 @@
+"""Server-sent events: one client's stream of one job, resumed exactly where it broke off.
+
+A client is a cursor into a shared channel. News are written to its connection at once, in the feed's own task: to wake
+a task for each client, and to pass the same bytes through every layer of an ASGI application, took half the time. A
+client's own task only waits: for the end, and for a client that reads slowly.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tailrace.gateway.live.channel import Channel
+from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
+from tailrace.gateway.live.history_pages import number_of
+from tailrace.gateway.live.live import AWAY, Live
+from tailrace.gateway.routes.jobs import Jobs
+from tailrace.streams.keys import PlatformKeys
+
+SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
+
+
+class Transport(Protocol):
+    def write(self, data: bytes) -> None: ...
+    def writelines(self, parts: Iterable[bytes]) -> None: ...
+    def is_closing(self) -> bool: ...
+    def abort(self) -> None: ...
+
+
+class Flow(Protocol):
+    write_paused: bool  # the client has enough unread already
+
+    async def drain(self) -> None: ...
+
+
+class Connection(Protocol):
+    """What a stream needs of the connection that its request came by."""
+
+    @property
+    def transport(self) -> Transport: ...
+    @property
+    def flow(self) -> Flow: ...
+
+
+class Streams:
+    """The route of all streams."""
+
+    def __init__(self, live: Live, jobs: Jobs, ping_seconds: float) -> None:
+        self._live = live
+        self._jobs = jobs
+        self._ping_seconds = ping_seconds
+
+    async def stream(self, request: Request) -> Response:
+        keys, key = self._jobs.locate(request)
+        last_id = request.headers.get("last-event-id") or request.query_params.get("lastEventId") or ""
+        return Stream(self._live, keys, key, last_id, self._ping_seconds)
+
+
+class Stream(Response):
+    """The answer to one client."""
+
+    def __init__(self, live: Live, keys: PlatformKeys, key: str, last_id: str, ping_seconds: float) -> None:
+        super().__init__(status_code=200, headers=HEADERS)
+        del self.headers["content-length"]
+        self._live = live
+        self._job = (keys, key)
+        self._last_id = last_id
+        self._ping_seconds = ping_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        subscriber = Subscriber(self._live, scope["state"]["connection"])
+        try:
+            async with self._live.watch(*self._job, subscriber, number_of(self._last_id) or 0) as channel:
+                await self._answer(channel, subscriber, scope, receive, send)
+        except AWAY:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": farewell() if self._live.closing else store_away()})
+
+    async def _answer(
+        self, channel: Channel, subscriber: "Subscriber", scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        cursor = await self._resume(channel)
+        if cursor == channel.end and channel.ended:
+            await Response(status_code=204)(scope, receive, send)
+            return
+        subscriber.begin(channel, cursor)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if scope["method"] != "HEAD":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(subscriber.wait_for_departure, receive)
+                await subscriber.run(self._ping_seconds)
+                tasks.cancel_scope.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _resume(self, channel: Channel) -> int | None:
+        """Where this client goes on; None: it holds something that is not of this history."""
+        if not self._last_id:
+            return 0
+        cursor = channel.cursor_after(self._last_id)
+        if cursor is None:  # another gateway may have been quicker than our feed: ask the log before saying no
+            await self._live.catch_up(channel)
+            cursor = channel.cursor_after(self._last_id)
+        if cursor is None:
+            channel.want(0)
+            if channel.unread:
+                await self._live.catch_up(channel)
+        return cursor
+
+
+class Subscriber:
+    """A cursor into a channel, and what its client has to be told beside the events."""
+
+    def __init__(self, live: Live, connection: Connection) -> None:
+        self._live = live
+        self._transport = connection.transport
+        self._flow = connection.flow
+        self._task_needed = asyncio.Event()
+        self._before = greeting()
+        self._started = False
+        self._over = False
+        self._ping_due = False
+        self._departed = False
+        self._slow = False  # it has not yet read what it was sent
+        self._sent = 0
+        self._sent_at_last_pulse = -1
+
+    def begin(self, channel: Channel, cursor: int | None) -> None:
+        self._channel = channel
+        self._generation = channel.generation
+        self._cursor = cursor or 0
+        if cursor is None:
+            self._before += RESET
+
+    def wake(self) -> None:
+        """Send what there is, as far as the client takes it."""
+        if self._slow:
+            if self._live.closing:
+                self._cut()
+        elif self._started and not self._over:
+            self._send()
+
+    def _send(self) -> None:
+        parts: Sequence[bytes] = (b"-",)
+        while parts and not self._over:
+            if self._flow.write_paused:
+                self._slow = True
+                break
+            parts, self._over = self._next()
+            for part in parts:
+                self._write(part)
+            self._sent += len(parts)
+        if self._over or self._slow:
+            self._task_needed.set()
+
+    def _write(self, part: bytes) -> None:
+        """Send a chunk, as uvicorn's head announced."""
+        if len(part) < SHARED_BYTES:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(part), part))
+        else:
+            self._transport.writelines((b"%x\r\n" % len(part), part, b"\r\n"))
+
+    async def run(self, ping_seconds: float) -> None:
+        """Return when the job has ended, the client has left, or we close."""
+        self._pulse(asyncio.get_running_loop(), ping_seconds)
+        self._started = True
+        try:
+            self._send()
+            while not self._over:
+                await self._task_needed.wait()
+                self._task_needed.clear()
+                if self._slow:
+                    await self._flow.drain()
+                    self._slow = False
+                    self._send()
+        finally:
+            self._over = True
+            self._timer.cancel()
+
+    def _pulse(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Now and then: a ping, and a look whether the client still reads. One timer a client, none a send."""
+        if self._slow and self._sent == self._sent_at_last_pulse:
+            self._cut()  # it has read too little from pulse to pulse; it can resume by id
+        self._sent_at_last_pulse = self._sent
+        self._ping_due = True
+        self.wake()
+        self._timer = loop.call_later(seconds, self._pulse, loop, seconds)
+
+    def _next(self) -> tuple[Sequence[bytes], bool]:
+        """What to send now, and whether it is the last. Events come apart from the rest, because they are shared."""
+        if self._departed or self._transport.is_closing():
+            return (), True
+        if self._live.closing:
+            return (farewell(),), True
+        before, self._before = self._before, b""
+        if self._generation != self._channel.generation:
+            self._generation = self._channel.generation
+            self._cursor = 0
+            before += RESET
+        self._cursor, events = self._channel.after(self._cursor)
+        over = self._cursor == self._channel.end and self._channel.ended
+        if self._channel.gone and not self._channel.ended:  # who comes back hears that there is no such job
+            return (before + RESET,), True
+        if not over and not events and self._ping_due:
+            before += PING
+        self._ping_due = False
+        after = END if over else b""
+        if before or after:
+            return tuple(part for part in (before, events, after) if part), over
+        return ((events,) if events else ()), over
+
+    async def wait_for_departure(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._departed = True
+        self.wake()
+
+    def _cut(self) -> None:
+        """Drop the connection with all that is still unsent: a client that does not read cannot be closed politely."""
+        self._departed = True
+        self._transport.abort()

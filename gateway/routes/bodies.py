@@ -1,0 +1,168 @@
+"""Bodies: read under a limit, decoded, and checked against the shape of their route."""
+
+import asyncio
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+
+from tailrace.gateway.access.api_keys import CALLER, Key
+from tailrace.gateway.access.limits import HELD, Held
+from tailrace.gateway.replies import Refusal
+from tailrace.producers.kinds import KINDS
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
+from tailrace.streams.options import Options
+from tailrace.streams.process.turns import Turns
+from tailrace.streams.validation import field_of
+
+BODY_BYTES = 1024 * 1024  # larger data does not belong into the store: submit where it can be found
+DEPTH = 64  # of nested arrays and objects
+BRACKETS = 200_000  # that open one, in all: to decode more of them holds the loop for too long
+LARGE = 64 * 1024
+CONTAINERS = frozenset({dict, list})
+FIELD_LENGTH = 100  # of a field's name in a refusal: it is the client's text
+REASON_LENGTH = 300  # of what is wrong with it, should that repeat some of it
+
+
+Who = Annotated[str, Meta(min_length=1, max_length=100)]
+Reason = Annotated[str, Meta(min_length=1, max_length=300)]
+
+SCHEMAS = "#/components/schemas/"  # where the document at /openapi.json keeps the shape of each Struct
+
+
+def like(shape: type[Struct]) -> dict[str, Any]:
+    return {"$ref": SCHEMAS + shape.__name__}
+
+
+# What is checked further in, with a sentence of its own: here it is only described.
+JobKey = Annotated[str, Meta(extra_json_schema={"pattern": f"^{KEY_FORM}$"})]
+JobId = Annotated[str, Meta(extra_json_schema={"pattern": rf"^{PLATFORM_FORM}\.{KEY_FORM}$"})]
+PlatformName = Annotated[str, Meta(extra_json_schema={"pattern": f"^{PLATFORM_FORM}$"})]
+Word = Annotated[str, Meta(extra_json_schema={"pattern": f"^{WORD_FORM}$"})]
+Args = Annotated[
+    Any,
+    Meta(
+        description="Of a built-in kind: what it takes. Of a kind of your own: what its handler takes.",
+        extra_json_schema={"type": "object", "anyOf": [*map(like, KINDS.values()), {"type": "object"}]},
+    ),
+]
+OptionsOfEach = Annotated[dict[str, Any], Meta(extra_json_schema=like(Options))]
+
+
+class Body(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client may send: these fields and no others."""
+
+
+class Nothing(Body, frozen=True):
+    """For routes that act on what their path names."""
+
+
+class ActBody(Body, frozen=True):
+    """The same, for routes that keep who asked, and why."""
+
+    by: Who | None = None
+    reason: Reason | None = None
+
+
+B = TypeVar("B", bound=Body)
+
+
+async def read_body(request: Request, shape: type[B], most: int = BODY_BYTES) -> B:
+    """The body in the shape of its route. An empty one stands for no fields at all.
+
+    Where it may say who asks and does not, the name of the key that came with it does.
+    """
+    body = await read_shape(request, shape, most)
+    key: Key | None = request.scope.get(CALLER)
+    return msgspec.structs.replace(body, by=key.name) if key and getattr(body, "by", "") is None else body
+
+
+async def read_shape(request: Request, shape: type[B], most: int) -> B:
+    raw = await read_bytes(request, most)
+    if not raw:
+        return shaped({}, shape)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Refusal(415, "NOT_JSON", "send the body as JSON, with `Content-Type: application/json`")
+    value = decode(raw)
+    if len(raw) > LARGE:
+        await asyncio.sleep(0)  # it has taken milliseconds, and what comes now will too
+    # A body with few brackets cannot be deep; only others are walked, level by level.
+    if brackets(raw) > DEPTH and await is_deep(value):
+        raise too_deep()
+    return shaped(value, shape)
+
+
+async def read_bytes(request: Request, most: int) -> bytes:
+    """The body, as long as it is within the limit; a larger one is refused without reading on."""
+    too_large = Refusal(
+        413, "TOO_LARGE", f"a body may have {most} bytes here; keep larger data elsewhere", {"Connection": "close"}
+    )
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 12 or int(length) > most):
+        raise too_large
+    held: Held = request.scope[HELD]
+    body = bytearray()
+    async for part in request.stream():
+        held.take(len(part))
+        body += part
+        if len(body) > most:
+            raise too_large
+    # An empty body may act on all: never because a server or a proxy lost one.
+    if length.isdecimal() and int(length) != len(body):
+        raise Refusal(400, "MALFORMED", f"the body has {len(body)} bytes, and Content-Length announced {int(length)}")
+    return bytes(body)
+
+
+def decode(raw: bytes) -> Any:
+    """Bytes into values: what is not JSON, or has arrays and objects beyond reason, is malformed."""
+    if brackets(raw) > BRACKETS:
+        raise Refusal(400, "MALFORMED", f"the body has more than {BRACKETS} arrays and objects")
+    try:
+        value = msgspec.json.decode(raw)
+    except RecursionError:
+        raise too_deep() from None
+    except UnicodeDecodeError:
+        raise Refusal(400, "MALFORMED", "the body is not UTF-8") from None
+    except ValueError as error:
+        raise Refusal(400, "MALFORMED", f"the body is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refusal(400, "MALFORMED", "the body must be a JSON object")
+    return value
+
+
+def brackets(raw: bytes) -> int:
+    return raw.count(b"[") + raw.count(b"{")
+
+
+def too_deep() -> Refusal:
+    return Refusal(400, "MALFORMED", f"the body is nested more than {DEPTH} levels deep")
+
+
+async def is_deep(value: Any) -> bool:
+    """Whether a decoded value is nested too deep; giving way in between, because it may have very many parts."""
+    level, turns = [value], Turns()
+    for _ in range(DEPTH):
+        inner: list[Any] = []
+        for node in level:
+            children = node.values() if type(node) is dict else node
+            inner += [child for child in children if type(child) in CONTAINERS]
+            await turns.give_way()
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def shaped(value: Any, shape: type[B]) -> B:
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        raise wrong_field(error, shape) from None
+
+
+def wrong_field(error: msgspec.ValidationError, shape: type[Struct]) -> WrongField:
+    field, reason = field_of(error, "", shape)
+    return WrongField(field[:FIELD_LENGTH], reason[:REASON_LENGTH])

@@ -1,0 +1,75 @@
+"""Metrics: counts of this moment for Prometheus, straight from the store, so that they are true after any crash."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tailrace.gateway.live.live import Live
+from tailrace.streams.policies import Platforms
+from tailrace.streams.store.connection import Store
+from tailrace.streams.views.overview import Overview, take_overviews
+from tailrace.streams.views.presence import Consumer, Presence
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
+
+
+class Metrics:
+    """The route of all metrics."""
+
+    def __init__(self, store: Store, platforms: Platforms, presence: Presence, live: Live, process: int = 0) -> None:
+        self._store = store
+        self._platforms = platforms
+        self._presence = presence
+        self._live = live
+        self._process = process
+
+    async def show(self, _: Request) -> Response:
+        overviews = await take_overviews(self._store, self._platforms)
+        consumers = await self._presence.see()
+        registry = CollectorRegistry()
+        registry.register(Moment(overviews, consumers, self._live.count_of(self._platforms), self._process))
+        return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+
+class Moment(Collector):
+    """What was there when somebody asked."""
+
+    def __init__(self, overviews: list[Overview], consumers: list[Consumer], watched: int, process: int) -> None:
+        self._overviews = overviews
+        self._consumers = consumers
+        self._watched = watched
+        self._process = process
+
+    def collect(self) -> Iterable[Metric]:
+        jobs = GaugeMetricFamily("tailrace_jobs", "Jobs that are kept, by state.", labels=["platform", "state"])
+        oldest = GaugeMetricFamily(
+            "tailrace_oldest_waiting_seconds", "How long the oldest waiting job has waited.", labels=["platform"]
+        )
+        paused = GaugeMetricFamily("tailrace_paused", "1 while a platform is paused.", labels=["platform"])
+        alive = GaugeMetricFamily("tailrace_consumers", "Consumers whose beats arrive.", labels=["platform"])
+        for overview in self._overviews:
+            name = overview.platform
+            for state in STATES:
+                jobs.add_metric([name, state], getattr(overview, state))
+            oldest.add_metric([name], overview.oldest_waiting_seconds or 0.0)
+            paused.add_metric([name], float(overview.paused))
+            alive.add_metric([name], sum(each.alive is True and name in each.platforms for each in self._consumers))
+        yield from (jobs, oldest, paused, alive)
+        beat = GaugeMetricFamily(
+            "tailrace_beat_age_seconds", "Seconds since a consumer was last seen to beat.", labels=["consumer"]
+        )
+        for each in self._consumers:
+            beat.add_metric(
+                [each.owner], each.watched_seconds if each.changed_seconds is None else each.changed_seconds
+            )
+        yield beat
+        watched = GaugeMetricFamily(
+            "tailrace_watched_jobs", "Jobs that live clients of the answering process watch.", labels=["process"]
+        )
+        watched.add_metric([str(self._process)], self._watched)
+        yield watched

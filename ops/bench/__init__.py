@@ -1,0 +1,1 @@
+"""`bench`: how fast Tailrace is here."""

@@ -1,0 +1,125 @@
+"""`show`: the record of a job, its args and how it ended."""
+
+import argparse
+from typing import Any
+
+import anyio
+import msgspec
+from msgspec.structs import replace
+from rich.text import Text
+
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.ops.cli.story import decoded, read_story
+from tailrace.ops.connect import reach
+from tailrace.ops.terminal import console, plain
+from tailrace.streams.history.events import iso, progress_of
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Record
+from tailrace.streams.process.settings import StreamsSettings
+from tailrace.streams.replies import read_args
+from tailrace.streams.states import State
+from tailrace.streams.store.connection import Store
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.waiting.explain import Lookout
+from tailrace.streams.waiting.reasons import Waiting
+
+
+def run(options: argparse.Namespace) -> int:
+    facts = anyio.run(read, options)
+    if options.json:
+        print(msgspec.json.encode(facts).decode())
+        return 0
+    out = console()
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        for number, line in enumerate(lines(name, value)):
+            out.print(Text.assemble((f"{'' if number else name:{width}}  ", "dim"), plain(line)))
+    return 0
+
+
+def lines(name: str, value: Any) -> list[str]:
+    """A fact for people: an error as Python shows it, everything else in one line."""
+    if name == "error" and isinstance(value, dict):
+        return [f"{value.get('type')}: {value.get('message')}", *str(value.get("traceback") or "").splitlines()]
+    if isinstance(value, Waiting):
+        return told(value)
+    return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
+
+
+def told(waiting: Waiting) -> list[str]:
+    """Why a job waits, in words."""
+    said = [reason.detail for reason in waiting.reasons]
+    if waiting.position is not None:
+        said.append(f"Its place in line is {waiting.position}{'' if waiting.exact else ' or later'}.")
+    return said
+
+
+async def read(options: argparse.Namespace) -> dict[str, Any]:
+    async with reach(options.data) as store:
+        record, events = await read_story(store, options.job)
+        keys = PlatformKeys(record.platform)
+        args = await read_args(store, keys, record)
+        due, expires = await store.commands(
+            [("ZSCORE", keys["due"], record.key), ("ZSCORE", keys["alarms"], f"!{record.key}")]
+        )
+        waiting = await explain(store, record, None if due is None else float(due), events)
+    facts = facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
+    if due is not None and record.state is State.DELAYED:
+        facts["runAt"] = iso(float(due))
+    if expires is not None and not record.attempt:
+        facts["expiresAt"] = iso(float(expires))
+    if waiting is not None:
+        facts["waiting"] = waiting
+    return facts
+
+
+class Watching(Presence):
+    """Waits for a beat where others take a look: whoever has not beaten by then is not counted on."""
+
+    async def glance(self) -> list[Consumer]:
+        return [each if each.alive else replace(each, deadline_seconds=0.0) for each in await self.see()]
+
+
+async def explain(store: Store, record: Record, due_ms: float | None, events: list[bytes]) -> Waiting | None:
+    """Why it waits. A platform that is not declared here has rules we do not know."""
+    platforms = StreamsSettings.read().platforms
+    if record.platform not in platforms:
+        return None
+    transitions = Transitions(store)
+    patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
+    lookout = Lookout(transitions, platforms, Watching(transitions, [record.platform], patience))
+    return await lookout.explain(PlatformKeys(record.platform), record, due_ms, events)
+
+
+def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a job, in whole words; what is not there is left out."""
+    marks = dict(word.split("=", 1) for word in (record.marks or "").split() if "=" in word)
+    asked = decoded(b"{" + record.cancel.removeprefix(",").encode() + b"}") if record.cancel is not None else None
+    called_off = {name: last.get(name) for name in ("by", "reason") if last.get(name)}
+    facts: dict[str, Any] = {
+        "jobId": record.id,
+        "state": record.state,
+        "kind": record.kind,
+        "platform": record.platform,
+        "priority": record.band,
+        "attempt": record.attempt or None,
+        "failures": record.failures or None,
+        "crashes": record.crashes or None,
+        "orderKey": marks.get("order"),
+        "limitKey": marks.get("limit"),
+        "dedupeKey": record.dedupe,
+        "options": msgspec.Raw(record.options.encode()) if record.options else None,
+        "progress": progress,
+        "workerId": record.owner,
+        "accepted": iso(record.accepted_ms),
+        "started": iso(record.started_ms) if record.started_ms else None,
+        "ended": iso(record.ended_ms) if record.ended_ms else None,
+        "args": msgspec.Raw(args) if args else None,
+        "result": last.get("result"),
+        "error": last.get("error"),
+        "expiresAt": last.get("expiresAt"),
+        "cancelling": asked if record.state is State.RUNNING else None,
+        "cancelled": called_off if record.state is State.CANCELLED else None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}

@@ -1,0 +1,1 @@
+"""`doctor`: is the store fit, and has every live job a way forward?"""

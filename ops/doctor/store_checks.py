@@ -1,0 +1,114 @@
+"""Is this store fit? What the doctor looks at in the server itself."""
+
+import shutil
+import statistics
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tailrace.ops.doctor.finding import Finding, advice, wrong
+from tailrace.streams.errors import AccessDenied, UnfitStore
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.fitness import check_fitness
+from tailrace.streams.transitions import Transitions
+
+PINGS = 20
+SLOW_MS = 20.0  # for a ping; a job takes a handful of trips
+SKEW_SECONDS = 1.0
+FULL_SHARE, FILLING_SHARE = 0.9, 0.8  # of maxmemory
+FULL_DISK, FILLING_DISK = 100_000_000, 1_000_000_000  # bytes that are free
+
+
+async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator[Finding]:
+    """One finding for each look; the first fails with `NoStore` when nothing answers.
+
+    `folder`: where `up` keeps this store, if it does.
+    """
+    facts = await read_info(store)
+    kind = "valkey" if "valkey_version" in facts else "redis"
+    version = facts.get(f"{kind}_version", "?")
+    yield Finding("server", f"{kind} {version}, up for {int(facts.get('uptime_in_seconds', 0)):,} s")
+    yield await check_latency(store)
+    try:
+        notes = await check_fitness(store)
+    except (UnfitStore, AccessDenied) as error:
+        yield wrong("fitness", str(error))
+    else:
+        yield Finding("fitness", "it evicts nothing, takes writes and knows every command")
+        for note in notes:
+            yield advice("fitness", note)
+    yield check_memory(facts)
+    yield check_persistence(facts)
+    if folder:
+        yield check_disk(folder, facts)
+    await Transitions(store).tally([PlatformKeys("default")])
+    yield Finding("scripts", "they run")
+    yield await check_clock(store)
+
+
+async def read_info(store: Store) -> dict[str, str]:
+    raw: bytes = await store.command("INFO")
+    lines = (line.split(":", 1) for line in raw.decode(errors="replace").splitlines() if ":" in line)
+    return {name: value.strip() for name, value in lines}
+
+
+async def check_latency(store: Store) -> Finding:
+    took = []
+    for _ in range(PINGS):
+        begun = time.perf_counter()
+        await store.command("PING")
+        took.append(1000 * (time.perf_counter() - begun))
+    middle = statistics.median(took)
+    says = f"a ping takes {middle:.2f} ms, the slowest of {PINGS} took {max(took):.2f} ms"
+    if middle > SLOW_MS:
+        return advice("latency", says, "look at SLOWLOG GET and LATENCY DOCTOR on the server")
+    return Finding("latency", says)
+
+
+def check_memory(facts: dict[str, str]) -> Finding:
+    used, most = int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+    says = f"{used / 1e6:,.1f} MB in use, " + (f"{most / 1e6:,.1f} MB allowed" if most else "no limit set")
+    if most and used > FULL_SHARE * most:
+        return wrong("memory", f"{says}: when it is full, new jobs are refused", "raise maxmemory")
+    if most and used > FILLING_SHARE * most:
+        return advice("memory", f"{says}: from {FULL_SHARE:.0%} on it is nearly full", "raise maxmemory")
+    return Finding("memory", says)
+
+
+def check_disk(folder: Path, facts: dict[str, str]) -> Finding:
+    """Whether the data folder of an own store has room: without it every write is refused until there is some."""
+    free, file = shutil.disk_usage(folder).free, int(facts.get("aof_current_size", 0))
+    says = f"{free / 1e6:,.0f} MB are free for {folder}"
+    if free < FULL_DISK:
+        return wrong("disk", f"{says}: when it is full, the store refuses every write", "make room on that disk")
+    if free < max(FILLING_DISK, 2 * file):  # a rewrite of the append-only file needs as much again
+        return advice("disk", says, "make room on that disk")
+    return Finding("disk", says)
+
+
+def check_persistence(facts: dict[str, str]) -> Finding:
+    """Whether what is there would survive a restart, as far as the server itself knows."""
+    failing = [
+        name
+        for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
+        if facts.get(name, "ok") != "ok"
+    ]
+    if failing:
+        return wrong(
+            "persistence", f"the server reports {', '.join(failing)}", "look at its log and its free disk space"
+        )
+    if facts.get("aof_enabled") == "1":
+        return Finding("persistence", f"append-only file, {int(facts.get('aof_current_size', 0)) / 1e6:,.1f} MB")
+    return Finding("persistence", f"snapshots, {facts.get('rdb_changes_since_last_save')} changes since the last one")
+
+
+async def check_clock(store: Store) -> Finding:
+    begun, before = time.perf_counter(), time.time()
+    seconds, microseconds = await store.command("TIME")
+    middle = before + (time.perf_counter() - begun) / 2
+    skew = int(seconds) + int(microseconds) / 1e6 - middle
+    says = f"the store's clock is {abs(skew) * 1000:.0f} ms {'ahead of' if skew > 0 else 'behind'} this machine's"
+    if abs(skew) > SKEW_SECONDS:
+        return advice("clock", f"{says}; histories show the store's time, deadlines depend on neither")
+    return Finding("clock", says)

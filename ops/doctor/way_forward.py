@@ -1,0 +1,262 @@
+"""Does every live job have a way forward? What the doctor looks at in lines, leases and records.
+
+Everything is read without holding anything up, so a job may change between two reads of it. A suspicion therefore
+counts only if a second look, a moment later, finds the same.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+import anyio
+from msgspec import Struct
+
+from tailrace.ops.doctor.finding import Finding, advice, wrong
+from tailrace.streams.history.events import entry_order
+from tailrace.streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
+from tailrace.streams.messages import Lease, Record
+from tailrace.streams.process.launch import PROGRAM
+from tailrace.streams.replies import pairs, scan_leases, to_lease, to_record
+from tailrace.streams.states import ENDED, State
+from tailrace.streams.store.connection import Command, Store
+from tailrace.streams.views.overview import take_overviews
+
+PAGE = 500
+SECOND_LOOK_SECONDS = 0.5
+
+
+async def find_records(store: Store) -> AsyncIterator[tuple[int, dict[str, list[str]]]]:
+    """The keys of all jobs, page by page: how many of the store's keys were seen, and jobs by platform."""
+    seen, cursor = 0, b"0"
+    pattern = f"{NAMESPACE}:{{*}}:{JOB_KEYS['record']}:*"
+    while True:
+        cursor, names = await store.command("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE, "TYPE", "hash")
+        seen += PAGE
+        jobs: dict[str, list[str]] = {}
+        for name in names:
+            platform, _, key = name.decode(errors="replace").partition("{")[2].partition("}")
+            jobs.setdefault(platform, []).append(key.removeprefix(f":{JOB_KEYS['record']}:"))
+        yield seen, jobs
+        if cursor == b"0":
+            return
+
+
+async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> tuple[list[Finding], list[Record]]:
+    """What stands in the way of these jobs, and those among them that have not ended."""
+    findings, live = [], []
+    replies = await store.commands([("HGETALL", keys.record(job)) for job in jobs])
+    for job, flat in zip(jobs, replies, strict=True):
+        try:
+            record = to_record(keys, job, flat)
+            if record is None and flat:
+                raise LookupError("only a part of it is left")
+        except (LookupError, TypeError, ValueError) as error:
+            says = f"its record cannot be read: {error!r}"
+            findings.append(wrong(keys.platform, says, f"redis-cli HGETALL '{keys.record(job)}'", job=job))
+        else:
+            if record and not record.state.ended:
+                live.append(record)
+    delivered = await last_delivered(store, keys)
+    commands: list[Command] = []
+    for record in live:
+        line, entry = keys.jobs(record.band), record.entry
+        commands += [
+            ("XRANGE", line, entry, entry),
+            ("ZSCORE", keys.front(record.band), record.key),
+            ("ZSCORE", keys.front(BANDS[0]), record.key),  # where a job that goes before all stands
+            ("ZSCORE", keys["suspects"], record.key),  # where one on its last chance does
+            ("ZSCORE", keys["due"], record.key),
+            ("HGET", keys["leases"], record.nonce or ""),
+        ]
+    answers = await store.commands(commands)
+    for record, place in zip(live, range(0, len(answers), 6), strict=True):
+        entry, *fronts, due, lease = answers[place : place + 6]
+        where = Where(
+            in_line=bool(entry),
+            handed_out=record.band in delivered and entry_order(record.entry) <= delivered[record.band],
+            in_front=any(front is not None for front in fronts),
+            due=due is not None,
+            leased=lease is not None,
+        )
+        why = obstacle(record.state, where)
+        if why == HANDED_OUT and record.marks:
+            why = await why_parked(store, keys, record)
+        if why:
+            findings.append(wrong(keys.platform, why, MEND, job=record.key))
+    return findings, live
+
+
+class Where(Struct, frozen=True):
+    """The places a live job may stand at."""
+
+    in_line: bool
+    handed_out: bool = False
+    in_front: bool = False
+    due: bool = False
+    leased: bool = False
+
+
+MEND = f"{PROGRAM} doctor --repair"  # consumers mend it too, within minutes
+HANDED_OUT = "its entry was handed out, but nobody runs it"
+
+
+def obstacle(state: State, where: Where) -> str | None:
+    """Why a job cannot go on by itself, or None."""
+    if state is State.RUNNING and not where.leased:
+        return "it runs, but nobody holds its lease: nobody will take it over"
+    if not where.in_line and state is not State.RUNNING:  # a running job can end without it
+        return "its entry is gone from the line"
+    if state is State.DELAYED and not where.due:
+        return "it is delayed, but no time is set for it: nobody will wake it"
+    if state is State.WAITING and where.handed_out and not where.in_front:
+        return HANDED_OUT
+    return None
+
+
+async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | None:
+    """A job beside the line waits for its order or for its limit key. None: somebody will bring it back."""
+    marks = marks_of((record.marks or "").split(" "))
+    if limit := marks.get("limit"):
+        parked, alarm, count = await store.commands(
+            [
+                ("ZSCORE", keys.parked(limit), record.key),
+                ("ZSCORE", keys["alarms"], f"*{limit}"),
+                ("HGET", keys["limits"], limit),
+            ]
+        )
+        if parked is not None:
+            fine = alarm is not None or count is not None  # whether those counted do run is looked at apart
+            return None if fine else f"it waits for its limit key {limit}, but nobody holds it"
+    if order := marks.get("order"):
+        holder, first = await store.commands([("HGET", keys["orders"], order), ("ZRANGE", keys.order(order), 0, 0)])
+        before = [key.decode(errors="replace") for key in (holder, *first) if key is not None]
+        states = await fields(store, keys, before)
+        if any(live(state) and key != record.key for key, (state, _) in zip(before, states, strict=True)):
+            return None
+        return f"it waits for its turn in the order {order}, but nobody is before it"
+    return HANDED_OUT
+
+
+def live(state: bytes | None) -> bool:
+    return state is not None and state.decode(errors="replace") not in {word.value for word in ENDED}
+
+
+def marks_of(words: Iterable[str]) -> dict[str, str]:
+    """What a record or a lease carries of its job's options."""
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
+    """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
+    leases = {nonce: text async for page in scan_leases(store, keys) for nonce, text in page.items()}
+    fronts = await store.commands([("ZRANGE", keys.front(band), 0, PAGE) for band in BANDS])
+    findings = []
+    held = []
+    for nonce, text in leases.items():
+        try:
+            held.append(to_lease(nonce, text))
+        except ValueError:
+            command = f"redis-cli HGET '{keys['leases']}' {nonce}"
+            findings.append(wrong(keys.platform, f"the lease {nonce} cannot be read: it only takes up room", command))
+    for lease, (state, nonce) in zip(held, await fields(store, keys, [lease.key for lease in held]), strict=True):
+        if state != b"running" or nonce != lease.nonce.encode():
+            says = "a lease is held for it, but no attempt runs under it"
+            findings.append(wrong(keys.platform, says, MEND, job=lease.key, nonce=lease.nonce))
+    first = [member.decode(errors="replace") for front in fronts for member in front]
+    for job, (state, _) in zip(first, await fields(store, keys, first), strict=True):
+        if state != b"waiting":
+            says = "it stands at the front of the line, but does not wait"
+            findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
+    for band in BANDS:
+        findings += await check_entries(store, keys, band)
+    return findings + await check_gates(store, keys, leases)
+
+
+async def check_gates(store: Store, keys: PlatformKeys, leases: Mapping[str, str]) -> list[Finding]:
+    """Counts of limit keys that no leases stand for, and orders held by jobs that do not run."""
+    counted, orders = map(pairs, await store.commands([("HGETALL", keys["limits"]), ("HGETALL", keys["orders"])]))
+    running = Counter(marks_of(text.split(" ")[9:]).get("limit") for text in leases.values())
+    findings = []
+    for label in sorted({*counted, *(label for label in running if label)}):
+        says = counted.get(label, "0")
+        if says != str(running[label]):
+            mend = f"pause {keys.platform}, then: redis-cli HSET '{keys['limits']}' {label} {running[label]}"
+            findings.append(
+                wrong(keys.platform, f"limit key {label} counts {says} running, but {running[label]} run", mend)
+            )
+    held = list(orders.items())
+    for (label, job), (state, _) in zip(held, await fields(store, keys, [job for _, job in held]), strict=True):
+        if state != b"running":
+            mend = f"redis-cli HDEL '{keys['orders']}' {label}"
+            findings.append(wrong(keys.platform, f"it holds the order {label}, but does not run", mend, job=job))
+    return findings
+
+
+async def check_flow(store: Store, platforms: Iterable[str]) -> list[Finding]:
+    """Notes about platforms that start nothing because somebody, or a handler, wanted it so."""
+    notes = []
+    for each in await take_overviews(store, platforms):
+        if each.paused:
+            since = f" since {each.paused_since}" if each.paused_since else ""
+            says = f"is paused by {each.paused_by or 'somebody'}{since}: nothing starts"
+            notes.append(advice(each.platform, says, f"{PROGRAM} resume {each.platform}"))
+        if each.held_seconds:
+            says = f"a handler met a rate limit: nothing starts for {each.held_seconds:.1f} s"
+            notes.append(advice(each.platform, says))
+    return notes
+
+
+async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Finding]:
+    findings: list[Finding] = []
+    start = "-"
+    while entries := await store.command("XRANGE", keys.jobs(band), start, "+", "COUNT", PAGE):
+        jobs = [values[1].decode(errors="replace") for _, values in entries]
+        for job, (state, _) in zip(jobs, await fields(store, keys, jobs), strict=True):
+            if state is None:
+                says = f"it stands in the line {band}, but no such job is kept"
+                findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
+        start = "(" + entries[-1][0].decode()
+    return findings
+
+
+async def fields(store: Store, keys: PlatformKeys, jobs: Iterable[str]) -> list[Any]:
+    return await store.commands([("HMGET", keys.record(job), "state", "nonce") for job in jobs])
+
+
+async def last_delivered(store: Store, keys: PlatformKeys) -> dict[str, tuple[int, int]]:
+    """How far each line was handed out; a line without its group is not in here: all of it will be handed out again."""
+    there = await store.commands([("EXISTS", keys.jobs(band)) for band in BANDS])
+    bands = [band for band, exists in zip(BANDS, there, strict=True) if exists]
+    replies = await store.commands([("XINFO", "GROUPS", keys.jobs(band)) for band in bands])
+    delivered = {}
+    for band, groups in zip(bands, replies, strict=True):
+        for flat in groups:
+            group = dict(zip(flat[::2], flat[1::2], strict=True))
+            if group[b"name"] == GROUP.encode():
+                delivered[band] = entry_order(group[b"last-delivered-id"].decode())
+    return delivered
+
+
+async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:
+    """Those that a second look finds as well."""
+    if not suspicions:
+        return []
+    await anyio.sleep(SECOND_LOOK_SECONDS)
+    again: set[Finding] = set()
+    for platform in {finding.about for finding in suspicions}:
+        keys = PlatformKeys(platform)
+        again.update(await check_places(store, keys))
+        jobs = sorted({finding.job for finding in suspicions if finding.about == platform and finding.job})
+        for start in range(0, len(jobs), PAGE):
+            again.update((await check_jobs(store, keys, jobs[start : start + PAGE]))[0])
+    return [finding for finding in suspicions if finding in again]
+
+
+async def read_lease(store: Store, keys: PlatformKeys, nonce: str) -> tuple[Lease, str] | None:
+    """A lease and the beat counter of its owner."""
+    text = await store.command("HGET", keys["leases"], nonce)
+    if text is None:
+        return None
+    lease = to_lease(nonce, text.decode())
+    counter = await store.command("HGET", keys["beats"], lease.owner)
+    return lease, counter.decode() if counter else ""

@@ -1,0 +1,1 @@
+"""`up`: a store, a gateway and consumers on this machine, kept alive."""

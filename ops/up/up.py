@@ -1,0 +1,269 @@
+"""`up`: everything on this machine, from the store to the consumers, for as long as this command runs."""
+
+import argparse
+import http.client
+import json
+import os
+import shlex
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from tailrace.consumers.handlers.material import OF_UP
+from tailrace.consumers.handlers.model import Model
+from tailrace.consumers.settings import ConsumerSettings
+from tailrace.consumers.shutdown import Shutdown
+from tailrace.gateway.settings import GatewaySettings
+from tailrace.ops.hints import command
+from tailrace.ops.terminal import say
+from tailrace.ops.up.children import Family
+from tailrace.ops.up.own_store import Ownership, OwnStore, make_folder
+from tailrace.ops.up.supervised import FIRST_PAUSE, LONGEST_PAUSE, SETTLED_SECONDS, Supervised, end
+from tailrace.streams.errors import BadConfiguration, TailraceError
+from tailrace.streams.policies import Platforms
+from tailrace.streams.process import launch
+from tailrace.streams.process.settings import Environment
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.fitness import check_fitness
+
+FIRST = ("research", "default")  # the platforms of the examples that newcomers are shown: they are served first
+SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
+STORE_LOOK_SECONDS = 0.2
+START_SECONDS = 0.6  # what a consumer and its heart take of one processor until they are at work
+NOT_FOR_HANDLERS = {"TAILRACE_API_KEYS": None, "TAILRACE_API_KEYS_FILE": None}  # a consumer runs code of others
+
+
+def run(options: argparse.Namespace) -> int:
+    # All settings are read here: a wrong one stops us before anything is started.
+    settings = GatewaySettings.read(port=options.port)
+    lanes = chosen_lanes(settings.streams.platforms, options.platforms)
+    grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
+    Model.read()
+    refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
+    port = free_port(settings.host, settings.port)
+    with folder_and_store(options.data, settings.streams.url) as (url, own_store):
+        family = Family(url, options.data / "logs")
+        try:
+            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds, locked=bool(settings.keys))
+            anyio.run(up.run)
+        finally:
+            family.close()
+    say("stopped")
+    return 0
+
+
+def refuse_folder_in_use(data: Path) -> None:
+    if data.is_dir():
+        folder = Ownership(data)
+        folder.take()
+        folder.give_back()
+
+
+def chosen_lanes(platforms: Platforms, given: str | None) -> dict[str, list[str]]:
+    """The platforms to serve, by the consumer process that serves them."""
+    source = "WORKER_PLATFORMS" if given is None else "--platforms"
+    words = [word for part in (given or "").split(",") if (word := part.strip())]
+    names = words if given is not None else Environment().words("WORKER_PLATFORMS")
+    if unknown := [name for name in names if not platforms.serving(name)]:
+        raise BadConfiguration(f"{source} names {', '.join(unknown)}; declared are {', '.join(platforms)}")
+    wanted = {served for name in names for served in platforms.serving(name)} or set(platforms)
+    lanes = {lane: [name for name in members if name in wanted] for lane, members in platforms.lanes().items()}
+    return {lane: members for lane, members in lanes.items() if members}
+
+
+def free_port(host: str, port: int) -> int:
+    """The port itself when it is free, or any free one for 0."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise TailraceError(
+                f"port {port} of {host} cannot be used ({error.strerror}): "
+                "end what listens there, or choose another with --port."
+            ) from None
+        free: int = probe.getsockname()[1]
+    return free
+
+
+@contextmanager
+def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStore | None]]:
+    """Own the data folder; with a store of our own in it unless there is a URL of another."""
+    if url is None:
+        with OwnStore(data, settings=settings_for_others()) as store:
+            say(f"store      {store.server.name} in {data}")
+            yield store.url, store
+        return
+    anyio.run(look_at, url)
+    make_folder(data)
+    folder = Ownership(data)
+    folder.take()
+    try:
+        yield url, None
+    finally:
+        folder.give_back()
+
+
+def settings_for_others() -> dict[str, str]:
+    """What commands in another terminal have to know: which platforms there are, and their rules."""
+    env = Environment()
+    config, platforms = env.text("TAILRACE_CONFIG"), env.text("TAILRACE_PLATFORMS")
+    told = {"TAILRACE_CONFIG": config and str(Path(config).absolute()), "TAILRACE_PLATFORMS": platforms}
+    return {name: value for name, value in told.items() if value}
+
+
+async def look_at(url: str) -> None:
+    async with Store(url) as store:
+        for advice in await check_fitness(store):
+            say(f"store      {advice}")
+
+
+class Up:
+    """The gateway, the consumers and their store, from the first start to the last end."""
+
+    def __init__(
+        self,
+        family: Family,
+        own_store: OwnStore | None,
+        lanes: dict[str, list[str]],
+        address: tuple[str, int],
+        grace_seconds: float,
+        *,
+        locked: bool,
+    ) -> None:
+        """`locked`: the gateway asks for keys."""
+        self._locked = locked
+        self._own_store = own_store
+        self._platforms = [name for members in lanes.values() for name in members]
+        self._logs = family.logs
+        self._host, self._port = address
+        self._grace_seconds = grace_seconds
+        self._gateway = Supervised(
+            family, "gateway", launch.command("tailrace.gateway"), HOST=self._host, PORT=str(self._port)
+        )
+        for_consumers = {**NOT_FOR_HANDLERS, OF_UP: str((family.logs.parent / "materials").absolute())}
+        self._consumers = [
+            Supervised(family, f"consumer-{lane}", launch.command("tailrace.consumers", *lanes[lane]), **for_consumers)
+            for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
+        ]
+        self._begun: list[Supervised] = []
+
+    async def run(self) -> None:
+        shutdown = Shutdown()
+        try:
+            with shutdown.listening():
+                async with anyio.create_task_group() as tasks:
+                    if self._own_store:
+                        tasks.start_soon(keep_store, self._own_store)
+                    tasks.start_soon(self._gateway.keep)
+                    tasks.start_soon(self._begin, tasks, shutdown)
+                    await shutdown.drain.wait()
+                    await self._end(shutdown)
+                    tasks.cancel_scope.cancel()
+        except* BadConfiguration as refusals:  # one wrong setting may stop all consumers: one sentence will do
+            raise refusals.exceptions[0] from None
+        finally:
+            for child in (self._gateway, *self._consumers):
+                child.kill()
+            with anyio.CancelScope(shield=True):
+                for child in (self._gateway, *self._consumers):
+                    await child.gone()
+
+    async def _begin(self, tasks: TaskGroup, shutdown: Shutdown) -> None:
+        """Start the first consumer beside the gateway, say that we are ready when that is, and start the others.
+
+        One after the other: all at once they would keep the processors from each other, and none would serve for long.
+        """
+        first, *others = self._consumers
+        self._begin_one(tasks, first)
+        await wait_until_ready(self._host, self._port)
+        self._greet()
+        for consumer in others:
+            if shutdown.drain.is_set():
+                return
+            self._begin_one(tasks, consumer)
+            await anyio.sleep(START_SECONDS / (os.cpu_count() or 1))
+
+    def _begin_one(self, tasks: TaskGroup, consumer: Supervised) -> None:
+        self._begun.append(consumer)
+        tasks.start_soon(consumer.keep)
+
+    async def _end(self, shutdown: Shutdown) -> None:
+        grace = f"{self._grace_seconds:g} s"
+        say(f"stopping: running jobs may take up to {grace} to finish; Ctrl-C again hands them back at once")
+        await end(self._begun, self._grace_seconds + SETTLE_SECONDS, shutdown)
+        await end([self._gateway], SETTLE_SECONDS, shutdown)
+
+    def _greet(self) -> None:
+        url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+        path, body, words = example(self._platforms)
+        key = ' -H "Authorization: Bearer $API_KEY"' if self._locked else ""
+        ask = "first      read -rs API_KEY     # one of your keys; it is not shown\n" if self._locked else ""
+        print(
+            f"""ready      {url}
+platforms  {", ".join(self._platforms)}
+logs       {self._logs}
+
+{ask}try        curl -X POST {url}{path}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}
+or         {command(words, self._logs.parent)}
+stop       Ctrl-C""",
+            flush=True,
+        )
+
+
+def example(platforms: list[str]) -> tuple[str, str, str]:
+    """A first job that somebody here will do: path and body for curl, and the same as a command."""
+    if FIRST[0] in platforms:
+        query = json.dumps({"query": "why do rivers meander"})
+        return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"
+    body = json.dumps({"platform": platforms[0], "kind": "scan"})
+    return "/api/jobs", body, f"submit {platforms[0]} scan --follow"
+
+
+async def wait_until_ready(host: str, port: int) -> None:
+    while True:
+        if await anyio.to_thread.run_sync(is_ready, host, port, abandon_on_cancel=True):
+            return
+        await anyio.sleep(0.03)
+
+
+def is_ready(host: str, port: int) -> bool:
+    link = http.client.HTTPConnection(host, port, timeout=2)  # unlike urllib it never asks a proxy
+    try:
+        link.request("GET", "/readyz")
+        return link.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        link.close()
+
+
+async def keep_store(store: OwnStore) -> None:
+    """Bring the own store back when it died; whatever it had written is in its folder.
+
+    One that does not start, or dies again soon, as on a full disk, is tried again after longer and longer pauses.
+    """
+    pause, begun, said = FIRST_PAUSE, time.monotonic(), ""
+    while True:
+        await anyio.sleep(STORE_LOOK_SECONDS)
+        if store.is_alive():
+            continue
+        if time.monotonic() - begun > SETTLED_SECONDS:
+            pause, said = FIRST_PAUSE, ""
+        why = store.why_down()
+        if why != said:
+            say(f"store      it died ({why}); it is started again until it stays (see {store.log})")
+        said = why
+        store.stop()
+        await anyio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+        begun = time.monotonic()
+        with suppress(TailraceError):  # why, the next look says
+            await anyio.to_thread.run_sync(store.start)

@@ -1,0 +1,135 @@
+"""How a process talks about itself: an event name and key=value, as text for people or as JSON for machines."""
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, TextIO, cast
+
+import structlog
+from structlog.typing import Processor
+
+from tailrace.streams.process.settings import Environment
+
+TALKATIVE = (  # libraries of ours, and those that handlers often use
+    *("anyio", "asyncio", "redis", "sse_starlette", "uvicorn"),
+    *("aiohttp", "botocore", "boto3", "h2", "hpack", "httpcore", "httpx", "httpx2", "openai", "s3transfer", "urllib3"),
+)
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+SECRETS = re.compile(
+    r"""(?P<before> \bbearer\s+                    # what an Authorization header brings
+                  | \b(?:ticket|tailrace_session)=  # in an address, in a cookie
+                  | \bhooks\.slack\.com/\w+/ | \bdiscord(?:app)?\.com/api/webhooks/  # who has these may write there
+        )[^\s&;,"'@\\]+
+      | (?P<address> ://[^\s/@:]*:)[^\s/@]+(?=@)     # the password in the address of a store or of a server
+      | (?P<mark> \btr[kts]_)[A-Za-z0-9_-]{16,}      # our own keys, tickets and sessions, wherever they stand
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def mask(text: str) -> str:
+    """The text without what would let somebody in."""
+    return SECRETS.sub(lambda found: f"{found[found.lastgroup or 0]}***", text)
+
+
+def masked(value: Any) -> Any:
+    """The same with whatever a log line holds."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {masked(name): masked(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(each) for each in value]
+    return mask(repr(value)) if isinstance(value, BaseException | bytes) else value
+
+
+def mask_values(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: masked(value) for name, value in event.items()}
+
+
+_facts: ContextVar[dict[str, Any] | None] = ContextVar("facts of a log line", default=None)
+
+
+def about(**facts: Any) -> None:
+    """Add these facts to every line that is logged from here on, in this task, its own tasks and its threads."""
+    _facts.set(facts)
+
+
+def add_facts(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {**facts, **event} if (facts := _facts.get()) else event
+
+
+class Lines(logging.Formatter):
+    """Writes records of the standard library as lines like our own."""
+
+    def __init__(self, processors: Sequence[Processor]) -> None:
+        super().__init__()
+        self._processors = processors
+
+    def format(self, record: logging.LogRecord) -> str:
+        extra = {name: value for name, value in vars(record).items() if name not in _USUAL}
+        event: Any = {**extra, "event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
+        if record.exc_info:
+            event["exc_info"] = record.exc_info
+        for processor in self._processors:
+            event = processor(None, "", event)
+        return str(event)
+
+
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # of every record
+
+
+class Unfailing:
+    """A stream that loses what it cannot write: a full disk must not end a process that only wants to say something."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+def configure_logs(environment: Environment | None = None) -> None:
+    """Set up logging for this process, on stderr, from LOG_LEVEL, LOG_FORMAT and SERVICE_NAME.
+
+    What the standard library's `logging` is given is written too. Libraries that tell of every request and every
+    connection say so only from WARNING on, whatever the level; `logging.getLogger(name).setLevel` changes that.
+    """
+    env = environment or Environment()
+    level = logging.getLevelNamesMapping()[env.choice("LOG_LEVEL", "info", LEVELS).upper()]
+    shape = env.choice("LOG_FORMAT", "auto", ("auto", "json", "text"))
+    service = env.text("SERVICE_NAME")
+    machine = shape == "json" or (shape == "auto" and not sys.stderr.isatty() and env.text("KUBERNETES_SERVICE_HOST"))
+    steps: list[Any] = [
+        add_facts,
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    if service:
+        steps.insert(0, lambda _logger, _name, event: {"service": service, **event})
+    people = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    steps += [mask_values, structlog.processors.JSONRenderer() if machine else people]
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, *steps],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, Unfailing(sys.stderr))),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(steps))
+    logging.basicConfig(level=level, handlers=[handler])
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))

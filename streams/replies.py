@@ -1,0 +1,267 @@
+"""Raw replies into structs, and the reads that change nothing."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from tailrace.streams.errors import JobNotFound
+from tailrace.streams.history.events import expand, history_of
+from tailrace.streams.keys import PlatformKeys, join_id
+from tailrace.streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record, Sweep
+from tailrace.streams.states import State
+from tailrace.streams.store.connection import Command, Store
+
+FEED_COUNT = 200  # entries of one stream in one read
+
+LEASES_COUNT = 250  # leases in one read: a fraction of a millisecond
+
+NUMBERS = frozenset(
+    {"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms", "rest_ms", "step_bytes"}
+)
+
+
+def pairs(flat: Sequence[bytes]) -> dict[str, str]:
+    words = [word.decode(errors="replace") for word in flat]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def to_ms(clock: Sequence[bytes]) -> int:
+    """What TIME answers, in milliseconds."""
+    return int(clock[0]) * 1000 + int(clock[1]) // 1000
+
+
+def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | None:
+    """A record as HGETALL tells it; None when there is no such job."""
+    fields: dict[str, Any] = dict(pairs(flat))
+    if "state" not in fields or "entry" not in fields:  # not there, or only what somebody left of it
+        return None
+    for name in NUMBERS & fields.keys():
+        fields[name] = int(fields[name])
+    return Record(
+        platform=keys.platform,
+        key=key,
+        state=State(fields["state"]),
+        accepted_ms=int(fields.get("accepted", fields["entry"]).partition("-")[0]),
+        **{n: fields[n] for n in Record.__struct_fields__ if n in fields and n != "state"},
+    )
+
+
+def to_claims(answer: Sequence[bytes]) -> list[Claim]:
+    """The jobs of a `claim` answer, which begins with a time and a word."""
+    return [
+        Claim(
+            answer[i].decode(),
+            answer[i + 1].decode(),
+            int(answer[i + 2]),
+            answer[i + 3].decode(),
+            answer[i + 4],
+            answer[i + 5],
+            int(answer[i + 6]),
+            int(answer[i + 7]) / 1000,
+        )
+        for i in range(2, len(answer), 8)
+    ]
+
+
+def to_lease(nonce: str, text: str) -> Lease:
+    """A lease as it is written: how far it is, key, start, attempt, owner, band, entry, deadline, perhaps a mark."""
+    _, _, key, _, _, owner, band, entry, deadline_ms, *_ = text.split(" ")
+    return Lease(nonce, key, band, entry, owner, int(deadline_ms) / 1000)
+
+
+def to_leases(texts: Mapping[str, str]) -> list[Lease]:
+    """Leases by what is written under their nonces; what somebody else wrote there is passed over."""
+    leases = []
+    for nonce, text in texts.items():
+        with suppress(ValueError):
+            leases.append(to_lease(nonce, text))
+    return leases
+
+
+def to_pulse(answer: Sequence[Any]) -> Pulse:
+    lost, stray, stop = ([word.decode() for word in words] for words in answer[:3])
+    return Pulse(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
+
+
+def to_sweep(answer: Sequence[Any]) -> Sweep:
+    return Sweep(answer[0].decode(), int(answer[1]), [key.decode(errors="replace") for key in answer[2:]])
+
+
+def to_steps(answer: Any) -> tuple[str, dict[str, bytes]] | None:
+    """What `recall` answers: where the next part begins, if there is one, and steps. None when it refuses."""
+    if answer == b"lost":
+        return None
+    cursor, *words = answer
+    return cursor.decode(), {name.decode(): value for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def to_hints(
+    platform: str, entries: Iterable[Sequence[Any]], wanted: Callable[[str], bool] = lambda _: True
+) -> list[Hint]:
+    """The events of wanted jobs in some feed entries: each holds `key seq` and the event as it is kept, in turn."""
+    hints = []
+    for _, fields in entries:
+        for name, event in zip(fields[::2], fields[1::2], strict=True):
+            key, _, seq = name.decode(errors="replace").partition(" ")
+            # The number may be whatever somebody wrote there.
+            if wanted(key) and seq.isascii() and seq.isdigit() and len(seq) < 16:
+                hints.append(Hint(key, int(seq), expand(join_id(platform, key), event) if event else None))
+    return hints
+
+
+async def scan_leases(store: Store, keys: PlatformKeys) -> AsyncIterator[dict[str, str]]:
+    """Every lease of a platform as it is written, by nonce, page by page; one may come twice."""
+    cursor = b"0"
+    while True:
+        cursor, flat = await store.command("HSCAN", keys["leases"], cursor, "COUNT", LEASES_COUNT)
+        yield pairs(flat)
+        if cursor == b"0":
+            return
+
+
+async def read_leases(store: Store, keys: PlatformKeys) -> list[Lease]:
+    """Every lease of a platform, in several calls; what somebody else wrote there is passed over."""
+    leases = {lease.nonce: lease async for page in scan_leases(store, keys) for lease in to_leases(page)}
+    return list(leases.values())
+
+
+async def read_leases_under(store: Store, keys: PlatformKeys, nonces: Sequence[str]) -> list[Lease]:
+    """The leases under some nonces, as far as they are there."""
+    found: list[Lease] = []
+    for start in range(0, len(nonces), LEASES_COUNT):
+        piece = nonces[start : start + LEASES_COUNT]
+        texts = await store.command("HMGET", keys["leases"], *piece)
+        found += to_leases({nonce: text.decode() for nonce, text in zip(piece, texts, strict=True) if text})
+    return found
+
+
+async def which(store: Store, platforms: Iterable[PlatformKeys], names: Sequence[str]) -> set[str]:
+    """The platforms that have any of these keys: far cheaper than a script that finds nothing to do."""
+    asked = list(platforms)
+    found = await store.commands([("EXISTS", *(keys[name] for name in names)) for keys in asked])
+    return {keys.platform for keys, count in zip(asked, found, strict=True) if count}
+
+
+async def read_record(store: Store, keys: PlatformKeys, key: str) -> Record:
+    record = to_record(keys, key, await store.command("HGETALL", keys.record(key)))
+    if record is None:
+        raise JobNotFound(keys.id(key))
+    return record
+
+
+async def read_job(store: Store, keys: PlatformKeys, key: str, first: int = 1) -> tuple[Record, list[bytes]]:
+    """A job's record and its events from number `first` on, in one trip; a negative `first` counts from the end."""
+    jobs = await read_jobs(store, [(keys, key, first)])
+    if jobs[0] is None:
+        raise JobNotFound(keys.id(key))
+    return jobs[0]
+
+
+async def read_jobs(
+    store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]]
+) -> list[tuple[Record, list[bytes]] | None]:
+    """The same for many jobs in one trip; None for a job that is not kept."""
+    commands: list[Command] = []
+    for keys, key, first in wanted:
+        commands.append(("HGETALL", keys.record(key)))
+        commands.append(("LRANGE", keys.log(key), first if first < 0 else max(0, first - 2), -1))
+    replies = await store.commands(commands)
+    jobs: list[tuple[Record, list[bytes]] | None] = []
+    for (keys, key, first), flat, kept in zip(wanted, replies[::2], replies[1::2], strict=True):
+        record = to_record(keys, key, flat)
+        jobs.append((record, history_of(record, kept, first)) if record else None)
+    return jobs
+
+
+class LogPart(NamedTuple):
+    """Some events of a job, as a client gets them, from a given number on."""
+
+    record: Record
+    events: list[bytes]
+    in_order: bool  # each of them stands at its own number: the log before them was not written into by hand
+    more: bool  # the log goes on behind them
+
+
+class LogReply(NamedTuple):
+    """What the store answered for a part of a log; to make events of it takes the processor, so that comes later."""
+
+    keys: PlatformKeys
+    key: str
+    first: int
+    most: int  # entries that were asked for
+    fields: Sequence[bytes]
+    kept: Sequence[bytes]
+
+    def part(self, *, compare: bool = True) -> LogPart | None:
+        """None when the job is not kept. `compare`: whether the order is of interest."""
+        record = to_record(self.keys, self.key, self.fields)
+        if record is None:
+            return None
+        more = len(self.kept) == self.most
+        events = history_of(record, self.kept, self.first, more=more)
+        numbers = range(max(2, self.first), self.first + self.most + 2)
+        in_order = compare and all(
+            entry.startswith(b"%d-" % number) for number, entry in zip(numbers, self.kept, strict=False)
+        )
+        return LogPart(record, events, in_order, more)
+
+
+async def read_logs(store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]], count: int) -> list[LogReply]:
+    """Parts of the logs of many jobs in one trip: from number `first` of each, at most `count` entries."""
+    commands: list[Command] = []
+    for keys, key, first in wanted:
+        start = max(0, first - 2)  # `queued` is not in the log
+        commands.append(("HGETALL", keys.record(key)))
+        commands.append(("LRANGE", keys.log(key), start, start + count - 1))
+    replies = await store.commands(commands)
+    return [
+        LogReply(keys, key, first, count, fields, kept)
+        for (keys, key, first), fields, kept in zip(wanted, replies[::2], replies[1::2], strict=True)
+    ]
+
+
+async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes | None:
+    """The args of a job that has not ended; afterwards only those too large for the line are still there."""
+    entries, kept = await store.commands(
+        [("XRANGE", keys.jobs(record.band), record.entry, record.entry), ("GET", keys.args(record.key))]
+    )
+    flat: list[bytes] = entries[0][1] if entries else []
+    inline: bytes | None = dict(zip(flat[::2], flat[1::2], strict=True)).get(b"args", kept)
+    return inline
+
+
+async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> dict[str, list[Any]]:
+    """Wait for news on some streams: stream -> its new entries. Empty when nothing came in time."""
+    reply = await store.command("XREAD", "COUNT", FEED_COUNT, "BLOCK", block_ms, "STREAMS", *cursors, *cursors.values())
+    return {name.decode(): entries for name, entries in reply or ()}
+
+
+class FeedEnd(NamedTuple):
+    """Where a stream ends now, and how much of it is gone."""
+
+    cursor: str = "0-0"  # the id of the newest entry there ever was
+    added: int = 0  # entries there ever were
+    trimmed: int = 0  # those of them that are not kept: the oldest
+
+
+async def read_feed_ends(store: Store, streams: Iterable[str]) -> dict[str, FeedEnd]:
+    """The ends of some streams. One that begins meanwhile has its end before its first entry."""
+    names = list(streams)
+    there = await store.commands([("EXISTS", name) for name in names])
+    begun = [name for name, exists in zip(names, there, strict=True) if exists]
+    ends = dict.fromkeys(names, FeedEnd())
+    replies = await store.commands([("XINFO", "STREAM", name) for name in begun])
+    for name, flat in zip(begun, replies, strict=True):
+        told = dict(zip(flat[::2], flat[1::2], strict=True))
+        added = told[b"entries-added"]
+        ends[name] = FeedEnd(told[b"last-generated-id"].decode(), added, added - told[b"length"])
+    return ends
+
+
+def to_errors(answer: Any) -> Errors:
+    failed, *flat = answer
+    groups = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return Errors(
+        int(failed),
+        tuple(OfType(name.decode(errors="replace"), int(n), key.decode(errors="replace")) for name, n, key in groups),
+    )

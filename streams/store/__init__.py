@@ -1,0 +1,1 @@
+"""The way to the server: one shared connection, group commit, and whether the server is fit."""

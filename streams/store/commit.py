@@ -1,0 +1,116 @@
+"""Group commit: while calls are under way, what attempts have to say gathers; the next call carries all of it.
+
+There is no timer: a lone event leaves at once, and under load batches grow by themselves. Two calls may be under way,
+so that the server works on one while this process works on what the other brought. An attempt waits for each answer
+before it says more, so its words never overtake each other. A call whose answer was lost is sent again as it was until
+it is answered, because every operation in it may be repeated.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import structlog
+
+from tailrace.streams.errors import AccessDenied, NoStore
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.store.connection import ServerRefusal
+from tailrace.streams.transitions import Operation, Transitions
+
+log = structlog.get_logger()
+
+CALLS_UNDER_WAY = 2
+MOST_OPERATIONS = 64  # in one call: small enough that two calls under way keep both sides busy
+MOST_BYTES = 1024 * 1024
+ENDS = {"complete", "fail", "delay", "release"}  # what ends an attempt, and frees its slot
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
+
+Heard = Callable[[Any], None]
+
+
+class Committer:
+    """All that is said to one platform by this process."""
+
+    def __init__(
+        self,
+        transitions: Transitions,
+        keys: PlatformKeys,
+        claim: Callable[[bool], tuple[Operation, Heard] | None],
+    ) -> None:
+        """`claim(settles)` is asked for a claim to go along with each call; `settles`: the call frees slots."""
+        self.keys = keys
+        self._transitions = transitions
+        self._claim = claim
+        self._said: list[tuple[Operation, Heard]] = []
+        self._away = False  # the store did not answer, and the log says so
+        self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
+
+    def say(self, operation: Operation, heard: Heard) -> None:
+        """Send this with the next call; `heard` gets its answer."""
+        self._said.append((operation, heard))
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Look again whether there is something to say or to claim: one idle sender is enough."""
+        while self._idle:
+            sender = self._idle.pop()
+            if not sender.done():
+                sender.set_result(None)
+                return
+
+    def ask(self, operation: Operation) -> asyncio.Future[Any]:
+        """Send this with the next call; the answer comes later."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.say(operation, lambda answer: None if answered.done() else answered.set_result(answer))
+        return answered
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(CALLS_UNDER_WAY):
+                tasks.start_soon(self._send_batches)
+
+    async def _send_batches(self) -> None:
+        while True:
+            if batch := self._next():
+                answers = await self._send([operation for operation, _ in batch])
+                for (_, heard), answer in zip(batch, answers, strict=True):
+                    heard(answer)
+            else:
+                nudged = asyncio.get_running_loop().create_future()
+                self._idle.append(nudged)
+                await nudged
+
+    def _next(self) -> list[tuple[Operation, Heard]]:
+        count = size = 0
+        for operation, _ in self._said:
+            size += sum(len(arg) for arg in operation.args if isinstance(arg, bytes))
+            if count == MOST_OPERATIONS or (count and size > MOST_BYTES):
+                break
+            count += 1
+        batch, self._said = self._said[:count], self._said[count:]
+        claim = self._claim(any(operation.name in ENDS for operation, _ in batch))
+        return [*batch, claim] if claim else batch
+
+    async def _send(self, operations: list[Operation]) -> Sequence[Any]:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                answers = await self._transitions.commit(self.keys, operations)
+            except (NoStore, AccessDenied) as error:
+                if not self._away:
+                    log.warning("store_away", platform=self.keys.platform, error=str(error))
+                self._away = True
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            except (ServerRefusal, ValueError, TypeError) as error:
+                # The server refuses the call as a whole, or it cannot be packed: half of a surrogate pair is not text.
+                # One by one, so that the error reaches only the attempt that it belongs to.
+                if len(operations) == 1:
+                    return [[b"error", str(error).encode()]]
+                return [(await self._send([operation]))[0] for operation in operations]
+            else:
+                if self._away:
+                    log.info("store_back", platform=self.keys.platform)
+                self._away = False
+                return answers

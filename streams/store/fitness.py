@@ -1,0 +1,144 @@
+"""Is this server fit to keep jobs? Looked at when a process starts, and every minute while it runs."""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+import anyio
+import structlog
+
+from tailrace.streams import functions
+from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
+from tailrace.streams.store.connection import ServerRefusal, Store, check_role, info_fields
+
+log = structlog.get_logger()
+
+EVERY_SECONDS = 60.0
+UNFIT_SECONDS = 5.0  # between looks at a store that is not fit: a repair is noticed soon
+
+SECTIONS = ("server", "memory", "persistence", "replication", "cluster")
+
+WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO tells of the append-only file
+
+SENT = """
+DEL EXISTS GET GETDEL HGET HGETALL HKEYS HLEN HMGET LINDEX LLEN LPOS LRANGE PING SET TIME XINFO|GROUPS XINFO|STREAM
+XLEN XRANGE XREAD ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
+"""
+"""The commands that Python sends by itself; those of the scripts are read from the scripts."""
+
+NOT_FROM_SCRIPTS = {  # and how to ask for them: the server looks at permissions before it looks at arguments
+    "BLPOP": ("BLPOP", "tailrace-probe", "never"),
+    "EVALSHA": ("EVALSHA", "0" * 40, 0),
+}
+
+# Asks for each command whether this user may run it. A script that may not write is refused every write, but only after
+# the server has looked at the user's permissions, so nothing changes. How many arguments each takes is found by trying.
+PROBE = """#!lua flags=no-writes
+local refused = {}
+for _, command in ipairs(ARGV) do
+  local words, said = {}, ''
+  for word in string.gmatch(command, '[^|]+') do
+    words[#words + 1] = word
+  end
+  repeat
+    local reply = redis.pcall(unpack(words))
+    said = type(reply) == 'table' and reply.err or ''
+    words[#words + 1] = 'tailrace-probe'
+  until #words > 12 or not string.find(said, 'umber of arg')
+  if string.find(said, 'permissions to run') or string.find(said, "can't run this command") then
+    refused[#refused + 1] = command
+  end
+end
+return refused
+"""
+
+
+class Fitness:
+    """Looks at the store every minute; `unfit` is why it must not take new jobs now."""
+
+    def __init__(self, store: Store) -> None:
+        self.unfit: UnfitStore | None = None
+        self._store = store
+        self._said: set[str] = set()
+        self._denied = ""
+
+    async def check(self) -> None:
+        """Raises `UnfitStore`, `AccessDenied` or `NoStore`; what is only not recommended is logged, once."""
+        advice = await check_fitness(self._store)
+        for sentence in set(advice) - self._said:
+            log.warning("store_advice", advice=sentence)
+        self._said = set(advice)
+
+    async def run(self) -> None:
+        """Log when the store becomes unfit, and when it is fit again. One that is unreachable keeps its verdict."""
+        while True:
+            await anyio.sleep(min(EVERY_SECONDS, UNFIT_SECONDS) if self.unfit else EVERY_SECONDS)
+            try:
+                await self.check()
+            except UnfitStore as error:
+                if str(error) != str(self.unfit):
+                    log.error("store_unfit", reason=str(error))
+                self.unfit = error
+            except AccessDenied as error:  # each call is refused by the store itself
+                if str(error) != self._denied:
+                    log.error("store_access_denied", reason=str(error))
+                self._denied = str(error)
+            except StoreError:
+                continue
+            else:
+                if self.unfit:
+                    log.info("store_fit_again")
+                self.unfit, self._denied = None, ""
+
+
+async def check_fitness(store: Store) -> list[str]:
+    """Refuse a server that would lose jobs; return what is allowed but not recommended, as sentences."""
+    replies = await store.commands([("INFO", section) for section in SECTIONS])
+    server, memory, persistence, replication, cluster = [info_fields(raw) for raw in replies]
+    if int(server.get("redis_version", "7").partition(".")[0]) < 7:  # a Valkey tells which Redis it is like
+        raise UnfitStore("the store is older than Redis 7.0 or Valkey 7.2; take a newer one")
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise UnfitStore(f"the store evicts keys ({policy}) and would drop jobs; set `maxmemory-policy noeviction`")
+    if cluster.get("cluster_enabled") == "1":
+        raise UnfitStore(
+            "the store runs in cluster mode, and this version talks to a single server; "
+            "give the address of a server with `cluster-enabled no`"
+        )
+    try:
+        check_role(replication)
+    except NoStore as error:
+        store.leave_server(str(error))
+        raise
+    await check_commands(store)
+    advice = []
+    if persistence.get("aof_enabled") != "1":
+        advice.append("the store keeps no append-only file: jobs are lost when it restarts; set `appendonly yes`")
+    failing = [name for name in WRITES if persistence.get(name, "ok") != "ok"]
+    if failing:
+        advice.append(f"the store reports {', '.join(failing)}; look at its log and its free disk space")
+    return advice
+
+
+async def check_commands(store: Store) -> None:
+    """Refuse a server that does not let this user run all that is sent."""
+    refused = [command.decode() for command in await store.command("EVAL", PROBE, 0, *commands())]
+    for name, question in NOT_FROM_SCRIPTS.items():
+        try:
+            await store.command(*question)
+        except ServerRefusal:
+            continue
+        except AccessDenied as error:
+            if "to run" in str(error):  # of keys nothing is asked
+                refused.append(name)
+    if refused:
+        names = ", ".join(command.replace("|", " ") for command in refused)
+        raise AccessDenied(f"the store does not let the user of REDIS_URL run {names}; allow it with ACL SETUSER")
+
+
+@cache
+def commands() -> tuple[str, ...]:
+    """Every command that is sent to the store, by a script or by Python, each with its subcommand."""
+    texts = [file.read_text(encoding="utf-8") for file in files(functions).iterdir() if file.name.endswith(".lua")]
+    found = re.findall(r"call\('([A-Z]+)'(?:, '([A-Z]+)')?", "\n".join(texts))
+    return tuple(sorted({"|".join(filter(None, words)) for words in found} | set(SENT.split())))

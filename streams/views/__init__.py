@@ -1,0 +1,1 @@
+"""What is in the store now: reads that change nothing."""

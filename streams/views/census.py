@@ -1,0 +1,103 @@
+"""What is there now: how many jobs wait and which ones run, straight from the store."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct, json
+
+from tailrace.streams.history.events import iso, progress_of
+from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.messages import Lease, Record
+from tailrace.streams.replies import read_args, read_jobs, read_leases
+from tailrace.streams.states import State
+from tailrace.streams.store.connection import Command, Store
+
+PAGE = 250  # running jobs that are read in one trip
+
+
+class Running(Struct, frozen=True):
+    """A job that has an owner right now."""
+
+    record: Record
+    workflow_id: str
+    progress: float | None
+    elapsed_seconds: float
+
+
+class Census(Struct, frozen=True):
+    """Counts of one moment."""
+
+    running: tuple[Running, ...]
+    waiting: dict[str, int]  # platform -> jobs, only where some wait
+
+
+def describe(census: Census) -> dict[str, Any]:
+    """A census as the seeds' clients read it, over HTTP and from the command line."""
+    running = [
+        {
+            "platform": job.record.platform,
+            "job_id": job.record.id,
+            "workflow_id": job.workflow_id,
+            "started_at": iso(job.record.started_ms or 0),
+            "elapsed_seconds": round(job.elapsed_seconds, 3),
+            "progress": job.progress,
+        }
+        for job in census.running
+    ]
+    counts = {"running_count": len(running), "queued_count": sum(census.waiting.values())}
+    return {"success": True, "data": {"running": running, "queued": census.waiting, "summary": counts}}
+
+
+async def take_census(store: Store, platforms: Iterable[str]) -> Census:
+    """Count and name. What waits is what stands in line, has no lease and does not rest until a later time.
+
+    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the line.
+    """
+    all_keys = [PlatformKeys(platform) for platform in platforms]
+    commands: list[Command] = [("TIME",)]
+    for keys in all_keys:
+        commands += [("XLEN", keys.jobs(band)) for band in BANDS]
+        commands += [("ZCARD", keys["due"]), ("HLEN", keys["leases"])]
+    clock, *replies = await store.commands(commands)
+    now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
+    waiting: dict[str, int] = {}
+    found: list[Running] = []
+    width = len(BANDS) + 2
+    for index, keys in enumerate(all_keys):
+        *lengths, resting, running = replies[index * width : (index + 1) * width]
+        if (count := sum(lengths) - resting - running) > 0:
+            waiting[keys.platform] = count
+        leases = await read_leases(store, keys) if running else []
+        for start in range(0, len(leases), PAGE):
+            found += await read_running(store, keys, leases[start : start + PAGE], now_ms)
+    return Census(tuple(found), waiting)
+
+
+async def read_running(store: Store, keys: PlatformKeys, leases: Sequence[Lease], now_ms: int) -> list[Running]:
+    """The jobs of some leases; one may have ended since its lease was seen."""
+    jobs = await read_jobs(store, [(keys, lease.key, -2) for lease in leases])
+    found = [job for job in jobs if job and job[0].state is State.RUNNING]
+    all_args = await asyncio.gather(*(read_args(store, keys, record) for record, _ in found))
+    return [
+        Running(
+            record,
+            workflow_of(record, args),
+            progress_of(record.attempt, events),
+            max(0.0, (now_ms - (record.started_ms or now_ms)) / 1000),
+        )
+        for (record, events), args in zip(found, all_args, strict=True)
+    ]
+
+
+def workflow_of(record: Record, args: bytes | None) -> str:
+    """The workflow a job was asked for as, where its args name one; else its kind."""
+    try:
+        named = json.decode(args or b"{}", type=_Workflow).workflow_id
+    except ValueError:
+        named = None
+    return named or record.kind
+
+
+class _Workflow(Struct):
+    workflow_id: str | None = None

@@ -1,0 +1,217 @@
+"""Jobs by their state, page by page: bounded work for each page, however many there are.
+
+A page's `next` is where the following page begins; None: this was the last. It stays right while jobs come and go.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import isfinite
+
+from msgspec import Struct
+
+from tailrace.streams.errors import WrongField
+from tailrace.streams.history.events import entry_order, expand
+from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.messages import Failure, Record, decode_event
+from tailrace.streams.options import LAST_MS
+from tailrace.streams.process.turns import in_turns
+from tailrace.streams.replies import read_leases, to_record
+from tailrace.streams.states import State
+from tailrace.streams.store.connection import Command, Store
+
+LIMIT, MOST = 100, 1000  # jobs on a page: unless told, and at most
+LOOKED_AT = 2000  # entries of a line for one page: those that run or rest stand in it too
+PIECE = 50  # entries in one read: their args come along
+DEEPEST = 100_000  # completed jobs behind the newest that a page may begin at
+MESSAGE = 1000  # characters of an error in a list; the job itself tells all
+
+NEWEST_FIRST = {State.FAILED: "ended_failed", State.CANCELLED: "ended_cancelled"}
+
+
+class Listed(Struct, frozen=True):
+    """A job on a page."""
+
+    record: Record
+    until_ms: int | None = None  # when a delayed job comes in line
+    error: Failure | None = None  # why a failed one failed, without its traceback
+
+
+class Page(Struct, frozen=True):
+    jobs: tuple[Listed, ...]
+    next: str | None
+
+
+class Place(Struct, frozen=True, order=True):
+    """Where something stands in a sorted set."""
+
+    score: float
+    member: str
+
+    @property
+    def cursor(self) -> str:
+        return f"{self.score:.17g}.{self.member}"
+
+
+async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int = LIMIT, after: str = "") -> Page:
+    """One page. Waiting: band by band as they stand in line; running: oldest first; delayed: next first; ended: newest
+    first, of the completed those with a time of their own last."""
+    if state is State.WAITING:
+        return await list_waiting(store, keys, limit, after)
+    if state is State.RUNNING:
+        return await list_running(store, keys, limit, after)
+    if state is State.COMPLETED:
+        return await list_completed(store, keys, limit, after)
+    if state is State.DELAYED:
+        return await list_places(store, keys, state, keys["due"], limit, after)
+    if state in NEWEST_FIRST:
+        return await list_places(store, keys, state, keys[NEWEST_FIRST[state]], limit, after, newest_first=True)
+    return Page((), None)
+
+
+async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
+    band, _, entry = after.partition(".") if after else (BANDS[0], "", "")
+    if band not in BANDS or (entry and not is_entry(entry)) or (after and not entry):
+        raise unknown_place()
+    found: list[Listed] = []
+    looked_at = 0
+    for line in BANDS[BANDS.index(band) :]:
+        start = f"({entry}" if entry and line == band else "-"
+        while entries := await store.command("XRANGE", keys.jobs(line), start, "+", "COUNT", PIECE):
+            looked_at += len(entries)
+            jobs = await read_listed(store, keys, [values[1].decode(errors="replace") for _, values in entries])
+            for (entry_id, _), job in zip(entries, jobs, strict=True):
+                if job and job.record.state is State.WAITING and job.record.entry == entry_id.decode():
+                    found.append(job)
+                    if len(found) == limit:
+                        return Page(tuple(found), f"{line}.{entry_id.decode()}")
+            if looked_at >= LOOKED_AT:
+                return Page(tuple(found), f"{line}.{entries[-1][0].decode()}")
+            start = f"({entries[-1][0].decode()}"
+    return Page(tuple(found), None)
+
+
+async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
+    leases = await read_leases(store, keys)
+    places = [(entry_order(lease.entry), lease.key) async for lease in in_turns(leases) if is_entry(lease.entry)]
+    places.sort()
+    if after:
+        entry, _, key = after.partition(".")
+        if not is_entry(entry):
+            raise unknown_place()
+        places = [place for place in places if place > (entry_order(entry), key)]
+    jobs = await read_listed(store, keys, [key for _, key in places[:limit]])
+    found = tuple(job for job in jobs if job and job.record.state is State.RUNNING)
+    if len(places) <= limit:
+        return Page(found, None)
+    (ms, number), key = places[limit - 1]
+    return Page(found, f"{ms}-{number}.{key}")
+
+
+async def list_completed(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
+    """Newest first. Behind a job that was forgotten meanwhile there is nothing: what is older went before it."""
+    ended = keys["ended_completed"]
+    found: list[Listed] = []
+    if "." not in after:
+        last = -1
+        if after:
+            find = ("LPOS", ended, after, "RANK", -1, "MAXLEN", DEEPEST)
+            place, length = await store.commands([find, ("LLEN", ended)])
+            if place is None and length > DEEPEST:
+                raise WrongField("after", f"is not among the newest {DEEPEST}; begin again without it")
+            last = place - length - 1 if place is not None else -length - 1
+        members = await store.command("LRANGE", ended, last - limit + 1, last)
+        newest_first = [member.decode(errors="replace") for member in reversed(members)]
+        found += [job for job in await read_listed(store, keys, newest_first) if job]
+        if len(members) == limit:
+            return Page(tuple(found), newest_first[-1])
+        after = ""
+    rest = await list_places(
+        store, keys, State.COMPLETED, keys["ended_kept"], limit - len(found), after, newest_first=True
+    )
+    return Page((*found, *rest.jobs), rest.next)
+
+
+async def list_places(
+    store: Store, keys: PlatformKeys, state: State, name: str, limit: int, after: str, *, newest_first: bool = False
+) -> Page:
+    places = await read_places(store, name, limit, after, newest_first=newest_first)
+    jobs = await read_listed(store, keys, [place.member for place in places], errors=state is State.FAILED)
+    found = tuple(
+        Listed(job.record, int(min(place.score, LAST_MS)) if state is State.DELAYED else None, job.error)
+        for place, job in zip(places, jobs, strict=True)
+        if job and job.record.state is state
+    )
+    return Page(found, places[-1].cursor if len(places) == limit else None)
+
+
+async def read_places(
+    store: Store, name: str, count: int, after: str = "", *, newest_first: bool = False
+) -> list[Place]:
+    """So many members of a sorted set behind a place, whether or not that one is still there."""
+    behind = to_place(after) if after else None
+    start = ties = 0
+    if behind:
+        score = f"{behind.score:.17g}"
+        beyond = (f"({score}", "+inf") if newest_first else ("-inf", f"({score}")
+        start, ties = await store.commands([("ZCOUNT", name, *beyond), ("ZCOUNT", name, score, score)])
+    order = ("REV",) if newest_first else ()
+    flat = await store.command("ZRANGE", name, start, start + ties + count - 1, *order, "WITHSCORES")
+    places = [
+        Place(float(score), key.decode(errors="replace")) for key, score in zip(flat[::2], flat[1::2], strict=True)
+    ]
+    if behind:
+        places = [place for place in places if (place < behind if newest_first else place > behind)]
+    return places[:count]
+
+
+async def read_listed(
+    store: Store, keys: PlatformKeys, jobs: Sequence[str], *, errors: bool = False
+) -> list[Listed | None]:
+    """The records of some jobs; None where there is none, or somebody spoilt it."""
+    commands: list[Command] = [("HGETALL", keys.record(key)) for key in jobs]
+    if errors:
+        commands += [("LINDEX", keys.log(key), -1) for key in jobs]
+    replies = await store.commands(commands)
+    ends = replies[len(jobs) :] if errors else [None] * len(jobs)
+    listed: list[Listed | None] = []
+    async for key, flat, end in in_turns(zip(jobs, replies, ends, strict=False)):
+        job = None
+        with suppress(LookupError, TypeError, ValueError):
+            record = to_record(keys, key, flat)
+            job = Listed(record, error=error_of(record, end)) if record else None
+        listed.append(job)
+    return listed
+
+
+def error_of(record: Record, end: bytes | None) -> Failure | None:
+    """Why a job failed, by its last event."""
+    if end is None:
+        return None
+    try:
+        error = decode_event(expand(record.id, end)).error
+    except ValueError:
+        return None
+    return Failure(error.type, error.message[:MESSAGE]) if error else None
+
+
+def to_place(cursor: str) -> Place:
+    score, _, member = cursor.rpartition(".")
+    try:
+        place = Place(float(score), member)
+    except ValueError:
+        raise unknown_place() from None
+    if not isfinite(place.score):
+        raise unknown_place()
+    return place
+
+
+def is_entry(text: str) -> bool:
+    """Whether the store takes it for the id of an entry that others may follow."""
+    ms, _, number = text.partition("-")
+    if not (len(text) <= 40 and ms.isdecimal() and number.isdecimal() and text.isascii()):
+        return False
+    return max(int(ms), int(number)) < 2**63
+
+
+def unknown_place() -> WrongField:
+    return WrongField("after", "is not the `next` of a page of this list")

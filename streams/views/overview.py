@@ -1,0 +1,188 @@
+"""Each platform at a glance: how many jobs are in which state, whether it is paused, how long the oldest one waits."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from tailrace.streams.errors import WrongField
+from tailrace.streams.history.events import expand
+from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
+from tailrace.streams.messages import Record, decode_event
+from tailrace.streams.options import at_ms
+from tailrace.streams.replies import to_ms, to_record
+from tailrace.streams.states import State
+from tailrace.streams.store.connection import Command, Store
+
+FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
+NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front
+KEPT_APART = 10_000  # ended jobs with a time of their own are told apart by their state up to this many
+
+
+SEEN = (
+    *(f"jobs_{band}" for band in BANDS),
+    *("leases", "due", "ended_completed", "ended_kept", "ended_failed", "ended_cancelled", "control"),
+)
+"""What an overview is made of, in the order it is read."""
+KEPT = SEEN.index("ended_kept")
+
+
+class Overview(Struct, frozen=True):
+    """Counts of one platform at one moment; of ended jobs, those that are still kept."""
+
+    platform: str
+    waiting: int = 0
+    running: int = 0
+    delayed: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    oldest_waiting_seconds: float | None = None
+    paused: bool = False
+    paused_by: str | None = None
+    paused_since: str | None = None
+    held_seconds: float | None = None  # a handler found a rate exceeded: nothing starts before that
+
+
+async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
+    """Every platform in a few trips, however many there are; one without any job costs one look."""
+    names = list(platforms)
+    all_keys = [PlatformKeys(platform) for platform in names]
+    clock, *found = await store.commands(
+        [("TIME",), *(("EXISTS", *(keys[name] for name in SEEN)) for keys in all_keys)]
+    )
+    used = [keys for keys, count in zip(all_keys, found, strict=True) if count]
+    overviews = {each.platform: each for each in await look_at(store, used, to_ms(clock))}
+    return [overviews.get(platform) or Overview(platform) for platform in names]
+
+
+async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:
+    commands: list[Command] = []
+    for keys in used:
+        commands += [("XLEN", keys.jobs(band)) for band in BANDS]
+        commands += [
+            ("HLEN", keys["leases"]),
+            ("ZCARD", keys["due"]),
+            ("LLEN", keys["ended_completed"]),
+            ("ZCARD", keys["ended_kept"]),
+            ("ZCARD", keys["ended_failed"]),
+            ("ZCARD", keys["ended_cancelled"]),
+            ("HMGET", keys["control"], "paused", "held_until_ms", "held_ms"),
+        ]
+    replies = await store.commands(commands)
+    width = len(SEEN)
+    rows = [replies[start : start + width] for start in range(0, len(replies), width)]
+    lines = [
+        (keys, [band for band, length in zip(BANDS, row, strict=False) if length])
+        for keys, row in zip(used, rows, strict=True)
+    ]
+    oldest = await find_oldest(store, lines)
+    apart = await count_apart(store, [keys for keys, row in zip(used, rows, strict=True) if row[KEPT]])
+    overviews = []
+    for keys, row in zip(used, rows, strict=True):
+        *lengths, running, delayed, completed, kept, failed, cancelled, control = row
+        waiting = max(0, sum(lengths) - running - delayed)
+        since = oldest.get(keys.platform) if waiting else None
+        by, paused_since = read_pause(control[0])
+        held_ms = min(float(control[1] or 0) - now_ms, float(control[2] or "inf"))
+        overviews.append(
+            Overview(
+                platform=keys.platform,
+                waiting=waiting,
+                running=running,
+                delayed=delayed,
+                completed=completed + kept - apart.get(keys.platform, 0),
+                failed=failed,
+                cancelled=cancelled,
+                oldest_waiting_seconds=None if since is None else round(max(0, now_ms - since) / 1000, 3),
+                paused=control[0] is not None,
+                paused_by=by,
+                paused_since=paused_since,
+                held_seconds=round(held_ms / 1000, 3) if held_ms > 0 else None,
+            )
+        )
+    return overviews
+
+
+async def count_apart(store: Store, platforms: Sequence[PlatformKeys]) -> dict[str, int]:
+    """How many of those that are kept for a time of their own have not completed."""
+    counts = await store.commands(
+        ("ZINTERCARD", 2, keys["ended_kept"], keys[ended], "LIMIT", KEPT_APART)
+        for keys in platforms
+        for ended in ("ended_failed", "ended_cancelled")
+    )
+    pairs = zip(platforms, counts[::2], counts[1::2], strict=True)
+    return {keys.platform: failed + cancelled for keys, failed, cancelled in pairs}
+
+
+def pause_note(by: str | None, since: str) -> str:
+    """Who paused a platform and when, as the store keeps it."""
+    return f"{since} {by}" if by else since
+
+
+def read_pause(note: bytes | None) -> tuple[str | None, str | None]:
+    """Who paused a platform, and since when; whatever else somebody wrote there is who."""
+    text = (note or b"").decode(errors="replace")
+    since, _, by = text.partition(" ")
+    try:
+        return (by or None, since) if at_ms(since, "since") else (text or None, None)
+    except WrongField:
+        return text or None, None
+
+
+async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence[str]]]) -> dict[str, int]:
+    """Since when the job waits that has waited longest, by platform.
+
+    Looked at are the head of each line, its front, and the first entries that nobody was given. A line may begin with
+    very many jobs that rest; what is parked behind those is not seen, so this is the least that somebody waits.
+    """
+    wanted = [(keys, band) for keys, bands in lines for band in bands]
+    groups = await store.commands([("XINFO", "GROUPS", keys.jobs(band)) for keys, band in wanted])
+    commands: list[Command] = []
+    owners: list[PlatformKeys] = []
+    for (keys, band), found in zip(wanted, groups, strict=True):
+        delivered = last_delivered(found)
+        commands += [
+            ("XRANGE", keys.jobs(band), "-", "+", "COUNT", FIRST_IN_LINE),
+            ("XRANGE", keys.jobs(band), f"({delivered}", "+", "COUNT", NOT_HANDED_OUT),
+        ]
+        owners += [keys, keys]
+    commands += [("ZRANGE", keys.front(band), 0, NOT_HANDED_OUT - 1) for keys, band in wanted]
+    replies = await store.commands(commands)
+    candidates: dict[tuple[str, str], PlatformKeys] = {}
+    for keys, entries in zip(owners, replies, strict=False):
+        for _, values in entries:
+            candidates[keys.platform, values[1].decode(errors="replace")] = keys
+    for (keys, _), members in zip(wanted, replies[len(owners) :], strict=True):
+        candidates.update({(keys.platform, member.decode(errors="replace")): keys for member in members})
+    oldest: dict[str, int] = {}
+    told = await store.commands(
+        command
+        for (_, key), keys in candidates.items()
+        for command in (("HGETALL", keys.record(key)), ("LINDEX", keys.log(key), -1))
+    )
+    for ((platform, key), keys), flat, last in zip(candidates.items(), told[::2], told[1::2], strict=True):
+        with suppress(LookupError, TypeError, ValueError):
+            record = to_record(keys, key, flat)
+            if record and record.state is State.WAITING:
+                since = waiting_since(record, last)
+                oldest[platform] = min(since, oldest.get(platform, since))
+    return oldest
+
+
+def waiting_since(record: Record, last: bytes | None) -> int:
+    """Since when a job waits: its acceptance, unless its last event brought it in line, or names the time that did."""
+    if last is not None:
+        with suppress(ValueError, WrongField):
+            event = decode_event(expand(record.id, last))
+            return at_ms(event.until or event.retryAt or event.time, "time") or record.accepted_ms
+    return record.accepted_ms
+
+
+def last_delivered(groups: Sequence[Sequence[bytes]]) -> str:
+    """Up to which entry a line was handed out, as XINFO GROUPS tells it."""
+    for flat in groups:
+        group = dict(zip(flat[::2], flat[1::2], strict=True))
+        if group[b"name"] == GROUP.encode():
+            return group[b"last-delivered-id"].decode()
+    return "0-0"

@@ -1,0 +1,1 @@
+"""Why a job waits, and how many jobs are before it."""

@@ -1,0 +1,211 @@
+"""Why a job waits: all that holds it now, and how many stand before it; pure."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from tailrace.streams.history.events import iso
+from tailrace.streams.keys import join_id
+from tailrace.streams.messages import Record
+from tailrace.streams.policies import Policy
+from tailrace.streams.views.overview import read_pause
+from tailrace.streams.views.presence import Consumer
+from tailrace.streams.waiting.position import Line, Running, labels_of
+
+NAMED = 3  # jobs that one sentence names
+
+
+class Reason(Struct, frozen=True, omit_defaults=True):
+    """One thing that a job waits for."""
+
+    reason: str
+    detail: str  # the same as a sentence
+    job: str | None = None
+    until: str | None = None
+    by: str | None = None
+
+
+class Waiting(Struct, frozen=True, rename={"exact": "positionExact", "reasons": "for"}):
+    """Why a job waits, as clients get it."""
+
+    position: int | None  # 1: nobody stands before it; None: it waits beside the line, or for its time
+    exact: bool  # False: at least so far behind
+    reasons: tuple[Reason, ...]  # all that hold now, the decisive one first
+
+
+class Case(Struct, frozen=True):
+    """All that is known of a job that waits."""
+
+    record: Record
+    due_ms: float | None  # when a delayed job comes in line
+    retrying: bool  # it is delayed because its last attempt failed
+    policy: Policy
+    line: Line
+    consumers: Sequence[Consumer] | None = None  # of its platform; None: nobody has looked
+
+    @property
+    def rests(self) -> bool:
+        return self.due_ms is not None and self.due_ms > self.line.now_ms
+
+    def id(self, key: str) -> str:
+        return join_id(self.record.platform, key)
+
+    def named(self, jobs: Sequence[Running], count: int = 0) -> str:
+        return some([self.id(job.key) for job in jobs], count)
+
+    def serving(self) -> int | None:
+        """How many consumers may take it; None: nobody has looked."""
+        return None if self.consumers is None else sum(each.alive is not False for each in self.consumers)
+
+
+def explain(case: Case) -> Waiting:
+    """Everything that holds the job: its own time, then what `claim` asks of the platform, of the job, of the line."""
+    if case.rests:
+        return Waiting(None, False, (resting(case), *closed(case)))
+    place = case.line.place
+    reasons = (
+        *closed(case),
+        *suspected(case),
+        *strict(case),
+        *ordered(case),
+        *limited(case),
+        *busy(case),
+        *ahead(case),
+    )
+    position, exact = (None, False) if place is None else (place.before + 1, place.exact)
+    return Waiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
+
+
+def resting(case: Case) -> Reason:
+    until = iso(case.due_ms or 0)
+    if case.retrying:
+        return Reason("retry", f"Its last attempt failed; the next one is due at {until}.", until=until)
+    return Reason("delay", f"It is not to start before {until}.", until=until)
+
+
+def closed(case: Case) -> Iterator[Reason]:
+    """What keeps every job of the platform from starting."""
+    name, line, policy = case.record.platform, case.line, case.policy
+    if line.paused is not None:
+        by, since = read_pause(line.paused)
+        told = f" by {by}" * bool(by) + f" since {since}" * bool(since)
+        yield Reason("paused", f"The platform {name} is paused{told}: nothing starts until it is resumed.", by=by)
+    if case.consumers is not None and not case.serving():
+        silent = some([consumer.owner for consumer in case.consumers])
+        told = f"No consumer of {name} is alive; silent: {silent}." if silent else f"No consumer of {name} is known."
+        yield Reason("no_consumer", told)
+    gates: list[tuple[float, str, str]] = []
+    if line.held_until_ms > line.now_ms:
+        gates.append((line.held_until_ms, "held", "a handler found a rate exceeded"))
+    if (until_ms := rate_until(line.now_ms, line.counted_ms, policy.rate_seconds)) is not None:
+        gates.append((until_ms, "rate", f"{policy.rate} may start within {policy.rate_seconds:g} s, and did"))
+    for until_ms, word, why in sorted(gates, reverse=True):  # the later one decides
+        until = iso(until_ms)
+        yield Reason(word, f"Nothing of {name} starts before {until}: {why}.", until=until)
+
+
+def suspected(case: Case) -> Iterator[Reason]:
+    """Its last chance."""
+    if case.line.suspect:
+        told = f"It lost {counted(case.record.crashes, 'worker')}: on its last chance it waits for a consumer process"
+        yield Reason("suspect", f"{told} that runs nothing else.")
+
+
+def strict(case: Case) -> Iterator[Reason]:
+    """The strict order of its platform."""
+    first = case.line.unfinished
+    if case.policy.order == "strict" and first and first != case.record.key:
+        told = f"{case.record.platform} runs in strict order, and job {case.id(first)} waits for another attempt."
+        yield Reason("strict", told, job=case.id(first))
+
+
+def ordered(case: Case) -> Iterator[Reason]:
+    """The gate of its order key."""
+    label, _ = labels_of(case.record.marks)
+    running, head = case.line.order_running, case.line.order_head
+    if running:
+        told = f"Job {case.id(running)} of the same order key {label} runs."
+        yield Reason("order", told, job=case.id(running))
+    elif head and head != case.record.key:
+        told = f"Job {case.id(head)} of the same order key {label} comes before it and has not ended."
+        yield Reason("order", told, job=case.id(head))
+
+
+def limited(case: Case) -> Iterator[Reason]:
+    """The gates of its limit key."""
+    _, label = labels_of(case.record.marks)
+    if label is None:
+        return
+    policy, line = case.policy, case.line
+    before = line.limit_before
+    others = f" Of those that wait for it too, {counted(before, 'job')} came before." if before else ""
+    if policy.key_overall and line.limit_running >= policy.key_overall:
+        holders = [job for job in line.running if job.limit == label]
+        told = f"Of the limit key {label} {counted(policy.key_overall, 'job')} may run at a time"
+        runs = f", and {case.named(holders)} {are(holders)} running." if holders else "."
+        job = case.id(holders[0].key) if holders else None
+        yield Reason("limit", told + runs + others, job=job)
+    until_ms = rate_until(line.now_ms, line.limit_counted_ms, policy.key_rate_seconds)
+    if until_ms is not None:
+        until = iso(until_ms)
+        told = f"Of the limit key {label} {counted(policy.key_rate, 'job')} may start within"
+        told += f" {policy.key_rate_seconds:g} s, and did; the next one may at {until}."
+        yield Reason("limit", told + others, until=until)
+
+
+def busy(case: Case) -> Iterator[Reason]:
+    """As many run as may, or as the consumers take."""
+    running, runs, name = case.line.running, case.line.runs, case.record.platform
+    room = (case.serving() or 0) * case.policy.per_process
+    elsewhere = case.line.lane
+    if case.policy.overall and elsewhere and runs + sum(elsewhere.values()) >= case.policy.overall:
+        most = f"The lane {case.policy.lane} runs {counted(case.policy.overall, 'job')} at a time"
+        there = ", ".join(f"{count} of {platform}" for platform, count in sorted(elsewhere.items()))
+        yield Reason("lane", f"{most}, and {there} {'is' if sum(elsewhere.values()) == 1 else 'are'} running.")
+    if case.policy.overall and runs >= case.policy.overall:
+        most = f"{name} runs {counted(case.policy.overall, 'job')} at a time"
+    elif room and runs >= room:
+        most = f"The consumers of {name} run {counted(room, 'job')} at a time"
+    else:
+        return
+    if not running:  # leases that nobody can read
+        yield Reason("busy", f"{most}, and that many are running.")
+        return
+    told = f"{most}, and {case.named(running, runs)} {'is' if runs == 1 else 'are'} running."
+    yield Reason("busy", told, job=case.id(running[0].key))
+
+
+def ahead(case: Case) -> Iterator[Reason]:
+    place = case.line.place
+    if place is None or place.before == 0:
+        return
+    before = f"{counted(place.before, 'job')} {'stands' if place.before == 1 else 'stand'} before it"
+    if not place.exact:
+        yield Reason("ahead", f"At least {before}.")
+    elif place.nearest is None:
+        yield Reason("ahead", f"{before}.")
+    else:
+        nearest = case.id(place.nearest)
+        told = f"{before}: {nearest}." if place.before == 1 else f"{before}; the last of them is {nearest}."
+        yield Reason("ahead", told, job=nearest)
+
+
+def rate_until(now_ms: float, counted_ms: float | None, seconds: float) -> float | None:
+    """When a rate allows the next start; None: now. A clock that was set back must not close it for long."""
+    if counted_ms is None or abs(now_ms - counted_ms) >= seconds * 1000:
+        return None
+    return counted_ms + seconds * 1000
+
+
+def some(names: Sequence[str], count: int = 0) -> str:
+    """The first few of them, and how many more there are; `count`, if only some have a name."""
+    more = max(count, len(names)) - min(NAMED, len(names))
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def are(jobs: Sequence[Running]) -> str:
+    return "is" if len(jobs) == 1 else "are"
