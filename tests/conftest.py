@@ -3,12 +3,14 @@
 import fcntl
 import os
 import secrets
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import NoReturn
 
 import pytest
+import structlog
 
 from tailrace.ops.up.own_store import OwnStore
 from tests.support.deployment import Deployment
@@ -23,6 +25,20 @@ TOLD = pytest.StashKey[list[str]]()
 SEED = os.environ.get("TAILRACE_SEED") or secrets.token_hex(4)
 
 LeaveOut = Callable[[str], NoReturn]
+
+
+class Output:
+    """The present `sys.stdout`. pytest replaces it between the parts of a test, and Python before 3.13 crashes when
+    another thread prints to it at that moment: `print` looks it up and does not hold it."""
+
+    def write(self, text: str) -> None:
+        sys.stdout.write(text)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=Output()))  # type: ignore[arg-type] # all it needs
 
 
 @pytest.fixture(scope="session")
