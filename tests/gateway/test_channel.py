@@ -8,7 +8,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint, Record
 from tailrace.streams.replies import LogPart
 from tailrace.streams.states import State
-from tests.gateway.test_fold import JOB, event
+from tests.pure.test_fold import JOB, event
 
 RECORD = Record("shop", "a", State.RUNNING, "drill", "1-1", 1, "")
 QUEUED, STARTED = event(1, None, "queued"), event(2, 1, "started")

@@ -11,7 +11,7 @@ from tailrace.gateway.access.guard import NEEDS, PUBLIC
 from tailrace.streams.store.connection import Store
 from tests.gateway.keyrings import SHOPS, UNKNOWN, WHOLE, shown
 from tests.gateway.raw import Answer, RawClient
-from tests.gateway.test_auth import CLOSED, JOB_ROUTES, filled
+from tests.gateway.test_api_keys import CLOSED, JOB_ROUTES, filled
 from tests.support.builders import Desk
 
 TRIES = 3  # a gateway looks at the store by itself now and then: the least of several costs is what a request costs

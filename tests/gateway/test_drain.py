@@ -17,7 +17,7 @@ from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource, Reading
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_everything import everything
+from tests.gateway.test_all_jobs import everything
 from tests.gateway.test_limits import open_socket
 from tests.gateway.test_silent_clients import silent
 from tests.support.builders import Desk

@@ -10,7 +10,7 @@ import pytest
 from tailrace.streams.history.events import event_body
 from tailrace.streams.messages import Claim
 from tests.gateway.event_source import EventSource
-from tests.gateway.test_everything import everything, live
+from tests.gateway.test_all_jobs import everything, live
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 

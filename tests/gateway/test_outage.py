@@ -13,9 +13,9 @@ from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
+from tests.gateway.test_all_jobs import everything
 from tests.gateway.test_bodies import problem_of
-from tests.gateway.test_everything import everything
-from tests.gateway.test_streams import told
+from tests.gateway.test_job_stream import told
 from tests.support.builders import Desk
 from tests.support.server import empty
 

@@ -15,7 +15,7 @@ from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process.settings import Environment
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment
-from tests.gateway.test_streams import told
+from tests.gateway.test_job_stream import told
 from tests.support.builders import Desk
 
 BREAKING = """

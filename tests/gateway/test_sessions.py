@@ -15,7 +15,7 @@ from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, UNKNOWN, VIEWER, WHOLE, shown
 from tests.gateway.raw import RawClient
-from tests.gateway.test_auth import CLOSED, filled
+from tests.gateway.test_api_keys import CLOSED, filled
 from tests.gateway.test_doors import TRIES, commands
 from tests.support.builders import Desk
 

@@ -17,7 +17,7 @@ from tailrace.streams.history.events import event_body
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_everything import everything, live
+from tests.gateway.test_all_jobs import everything, live
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 

@@ -11,7 +11,7 @@ from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.test_history import race
-from tests.gateway.test_streams import told
+from tests.gateway.test_job_stream import told
 from tests.support.builders import Desk
 
 PING_SECONDS = 0.5
