@@ -122,10 +122,23 @@ local alarmed -- whether a time was set at which parked jobs may go on
 
 -- Whether an answer would grow too large with one more job. The first may have any size; args of some KB do not count.
 local stopped = false
-local function too_large(key, inline)
-  local size = inline and 0 or call('STRLEN', prefix .. 'args:' .. key)
+local function too_large(size)
   stopped = stopped or (taken > 0 and answered + size > ANSWER_BYTES)
   return stopped
+end
+
+-- The size of args beside their entry; nothing when the key is corrupt.
+local function args_size(key)
+  local size = redis.pcall('STRLEN', prefix .. 'args:' .. key)
+  return type(size) == 'number' and size or nil
+end
+
+-- A job with corrupt args can never start, and in strict order would hold up all others: it ends failed.
+local function end_corrupt(record, key)
+  local _, job = standing(record)
+  leave(key, job)
+  finish(record, key, job, 'failed', body(job.attempt, 'failed', nil, ',"reason":"corrupt","error":{"type":' ..
+    '"CorruptJob","message":"its args key in the store is not a string"}'))
 end
 
 local passed = false -- whether a job was left to another owner
@@ -154,7 +167,12 @@ local function open(band, entry, fields, alone)
     passed, more = true, true
     return
   end
-  if too_large(key, fields[4]) then -- it was read, and stays at the front until the next call
+  local size = fields[4] and 0 or args_size(key)
+  if not size then
+    end_corrupt(record, key)
+    return
+  end
+  if too_large(size) then -- it was read, and stays at the front until the next call
     gates.park(band, entry)
     come_forward(key, acceptance(entry), band)
     return
@@ -231,8 +249,7 @@ local function take_front(band, goal, below)
     end
     looked = looked + #first
     for _, key in ipairs(first) do
-      local fine, large = pcall(too_large, key) -- protected: the key may be corrupt, and not needed
-      if fine and large then
+      if too_large(args_size(key) or 0) then -- a corrupt key is not needed when the entry holds the args
         return
       end
       local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
@@ -292,7 +309,7 @@ local function take_from(band, most)
       return
     end
     read = read + #reply[1][2]
-    for _, entry in ipairs(reply[1][2]) do -- protected: a job whose keys were spoilt by hand holds up no other
+    for _, entry in ipairs(reply[1][2]) do -- protected: a job with corrupt keys holds up no other
       pcall(open, band, entry[1], entry[2])
     end
   end

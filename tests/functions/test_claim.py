@@ -324,3 +324,4 @@ async def test_a_job_at_the_front_with_corrupt_args_holds_up_no_other(desk: Desk
     await desk.store.command("DEL", desk.keys.args("a"))
     await desk.store.command("LPUSH", desk.keys.args("a"), "corrupt")
     assert [held.key for held in await desk.claim(slots=3)] == starts
+    assert (await desk.record("a")).state is (State.RUNNING if "a" in starts else State.FAILED)

@@ -281,3 +281,18 @@ async def test_the_next_job_starts_at_once_when_the_one_before_it_ends_because_i
     assert answer == [b"0", b""], "bob is to look again at once"
     assert (await strict.record("a")).state is State.FAILED
     assert keys_of(await strict.claim("bob")) == ["b"]
+
+
+async def test_a_job_with_a_corrupt_args_key_ends_failed_and_the_next_one_starts(strict: Desk) -> None:
+    await strict.submit("a", args=b"1" * 10_000)
+    await strict.release((await strict.claim())[0])
+    await strict.submit("b")
+    await strict.store.command("DEL", strict.keys.args("a"))
+    await strict.store.command("LPUSH", strict.keys.args("a"), "corrupt")
+    (answer,) = await strict.transitions.commit(strict.keys, [strict.claiming("bob", strict.nonces("bob", 1))])
+    assert answer == [b"0", b""], "bob is to look again at once"
+    last = (await strict.history("a"))[-1]
+    assert last.error is not None
+    assert (last.status, last.attempt, last.error.type) == ("failed", 1, "CorruptJob")
+    assert keys_of(await strict.claim("bob")) == ["b"]
+    assert await strict.leftovers() == []
