@@ -1,17 +1,18 @@
 """Every reply that is not a stream: compact JSON, and each refusal as a problem (RFC 9457) with a code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 import anyio
-from msgspec import UNSET, Struct, UnsetType, json
+from msgspec import UNSET
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from tailrace.gateway.problems import Code, Refusal, encode, problem
 from tailrace.streams.errors import (
     BadConfiguration,
     Forbidden,
@@ -25,46 +26,10 @@ from tailrace.streams.errors import (
 )
 from tailrace.streams.process.launch import PROGRAM
 
-encode = json.Encoder().encode
-
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 32 * 1024 * 1024
 
 JSON = "application/json"
-PROBLEM = "application/problem+json"
-
-
-class Problem(Struct, kw_only=True):
-    """A refusal: what is wrong, and with which field."""
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    detail: str
-    code: str
-    field: str | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    jobIds: list[str | None] | UnsetType = UNSET  # jobs of this request that may exist; null: refused by itself
-
-
-class Refusal(Exception):
-    """A request that cannot be served as it is; becomes a problem."""
-
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        headers: Mapping[str, str] | None = None,
-        state: str | UnsetType = UNSET,
-    ) -> None:
-        """`state`: of the job that was to be acted on, where that is why not."""
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
-        self.headers = headers
-        self.state = state
 
 
 def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -76,39 +41,23 @@ def raw_reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None 
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, JSON)
 
 
-def problem(
-    status: int,
-    code: str,
-    detail: str,
-    headers: Mapping[str, str] | None = None,
-    field: str | UnsetType = UNSET,
-    state: str | UnsetType = UNSET,
-    job_ids: Sequence[str | None] = (),
-) -> Response:
-    said = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code, field=field, state=state)
-    if job_ids:
-        said.jobIds = list(job_ids)
-    body = encode(said)
-    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM)
-
-
-def code_of(error: Exception) -> str:
+def code_of(error: Exception) -> Code:
     """The word for a program; the error's own sentence is for people."""
-    return next((code for kind, (_, code) in ANSWERS.items() if isinstance(error, kind)), "INTERNAL")
+    return next((code for kind, code in ANSWERS.items() if isinstance(error, kind)), Code.INTERNAL)
 
 
-ANSWERS: dict[type[Exception], tuple[int, str]] = {
-    WrongField: (422, "WRONG_FIELD"),
-    Forbidden: (403, "PLATFORM_FORBIDDEN"),
-    OtherBody: (409, "OTHER_BODY"),
-    JobNotFound: (404, "JOB_NOT_FOUND"),
-    ScheduleNotFound: (404, "SCHEDULE_NOT_FOUND"),
-    StoreFull: (503, "STORE_FULL"),
-    NoStore: (503, "STORE_AWAY"),
-    BadConfiguration: (503, "STORE_UNFIT"),  # also when the store began to refuse our credentials
+ANSWERS: dict[type[Exception], Code] = {
+    WrongField: Code.WRONG_FIELD,
+    Forbidden: Code.PLATFORM_FORBIDDEN,
+    OtherBody: Code.OTHER_BODY,
+    JobNotFound: Code.JOB_NOT_FOUND,
+    ScheduleNotFound: Code.SCHEDULE_NOT_FOUND,
+    StoreFull: Code.STORE_FULL,
+    NoStore: Code.STORE_AWAY,
+    BadConfiguration: Code.STORE_UNFIT,  # also when the store began to refuse our credentials
 }
 
-RETRY_SECONDS = {"STORE_FULL": "10", "STORE_AWAY": "2", "STORE_UNFIT": "60"}
+RETRY_SECONDS = {Code.STORE_FULL: "10", Code.STORE_AWAY: "2", Code.STORE_UNFIT: "60"}
 
 
 KNOWN = tuple(ANSWERS)
@@ -121,11 +70,10 @@ async def on_known(_: Request, error: Exception) -> Response:
 def answer_to(error: Exception) -> Response:
     """The problem that one of the `KNOWN` errors becomes."""
     code = code_of(error)
-    status = next(status for status, known in ANSWERS.values() if known == code)
     headers = {"Retry-After": RETRY_SECONDS[code]} if code in RETRY_SECONDS else None
     job_ids = getattr(error, "job_ids", ())
     detail = f"{told_of(error)}; {MAY_EXIST}" if job_ids else told_of(error)
-    return problem(status, code, detail, headers, getattr(error, "field", UNSET), job_ids=job_ids)
+    return problem(code, detail, headers, getattr(error, "field", UNSET), job_ids=job_ids)
 
 
 MAY_EXIST = (
@@ -145,8 +93,8 @@ def told_of(error: Exception) -> str:
 
 async def on_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    answer = problem(error.status, error.code, error.detail, error.headers, state=error.state)
-    return Interruption(answer) if error.status == 413 else answer
+    answer = problem(error.code, error.detail, error.headers, state=error.state)
+    return Interruption(answer) if error.code is Code.TOO_LARGE else answer
 
 
 class Interruption(Response):
@@ -175,14 +123,12 @@ class Interruption(Response):
 async def on_http(request: Request, error: Exception) -> Response:
     """What the router itself refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    if status == 405:
-        # The router knows the methods of the first route of this path only.
-        served = {method for route in request.app.routes if fits(route, request) for method in route.methods}
-        allow = {"Allow": ", ".join(sorted(served))}
-        return problem(status, status.name, f"{request.method} is not served here", allow)
-    detail = "nothing is served at this path" if status == 404 else error.detail
-    return problem(status, status.name, detail, error.headers)
+    code = Code[HTTPStatus(error.status_code).name]
+    if code is not Code.METHOD_NOT_ALLOWED:
+        return problem(code, code.when, error.headers)
+    # The router knows the methods of the first route of this path only.
+    served = {method for route in request.app.routes if fits(route, request) for method in route.methods}
+    return problem(code, f"{request.method} is not served here", {"Allow": ", ".join(sorted(served))})
 
 
 def fits(route: Route, request: Request) -> bool:
@@ -197,7 +143,7 @@ async def on_departure(_: Request, __: Exception) -> Response:
 async def on_surprise(_: Request, __: Exception) -> Response:
     """A bug. The server logs it with its traceback; the client learns only that it happened."""
     closing = {"Connection": "close"}  # the server closes after a bug; better said
-    return problem(500, "INTERNAL", "something went wrong here; the log of the gateway says what", closing)
+    return problem(Code.INTERNAL, "something went wrong here; the log of the gateway says what", closing)
 
 
 HANDLERS: dict[Any, Any] = {

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tailrace.gateway.access.limits import RETRY_SECONDS, Caps, Patience
 from tailrace.gateway.access.origins import Strangers, is_host
-from tailrace.gateway.replies import problem
+from tailrace.gateway.problems import Code, problem
 from tailrace.gateway.settings import GatewaySettings
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
@@ -37,8 +37,7 @@ SECURITY_HEADERS = (  # of every answer
 )
 
 CROWDED = problem(
-    429,
-    "TOO_MANY_CONNECTIONS",
+    Code.TOO_MANY_CONNECTIONS,
     "this gateway has as many connections as it may have",
     {"Retry-After": str(RETRY_SECONDS), "Connection": "close"},
 )
@@ -167,7 +166,7 @@ class Connection(HttpToolsProtocol):
             return
         body = 0 if answered else self._body_bytes  # what comes of it after its answer is no merit
         if self._patience.sends_too_slowly(now, (cycle, answered), body, self._caps.send_seconds):
-            self._hang_up(problem(408, "TOO_SLOW", TOO_SLOW, {"Connection": "close"}))
+            self._hang_up(problem(Code.TOO_SLOW, TOO_SLOW, {"Connection": "close"}))
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP at all is a problem too. It never gets into the answer to what came before it."""
@@ -177,7 +176,7 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             self.flow.pause_reading()
             return
-        self._hang_up(problem(400, "MALFORMED", NOT_HTTP, {"Connection": "close"}))
+        self._hang_up(problem(Code.MALFORMED, NOT_HTTP, {"Connection": "close"}))
 
     def _hang_up(self, answer: Response) -> None:
         """Say why, unless an answer to something else is under way, and close."""

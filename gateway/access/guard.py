@@ -22,7 +22,8 @@ from tailrace.gateway.access.limits import Limits
 from tailrace.gateway.access.origins import SAFE, is_ours
 from tailrace.gateway.access.tickets import UNKNOWN_KEY, Pouch, bearer, cookie_of, unauthorized
 from tailrace.gateway.live.frames import HEADERS, store_away
-from tailrace.gateway.replies import KNOWN, Interruption, Refusal, answer_to, problem
+from tailrace.gateway.problems import Code, Refusal, problem
+from tailrace.gateway.replies import KNOWN, Interruption, answer_to
 from tailrace.streams.store.connection import Store
 
 
@@ -117,7 +118,7 @@ class Checked:
         if key is None:
             raise unauthorized()
         if isinstance(need, auth.Scope) and not key.may(need):
-            raise Refusal(403, "SCOPE_MISSING", f"this key has not the scope `{need}`")
+            raise Refusal(Code.SCOPE_MISSING, f"this key has not the scope `{need}`")
         if self._path not in STREAMS:
             await self._app(scope, receive, send)
             return
@@ -179,7 +180,7 @@ class Guard:
         name = await self._pouch.whose(session)
         key = known(self._keys.named(name or ""), "this session is over; sign in again")
         if scope["method"] not in SAFE and not is_ours(headers, self._allowed, cookie=True):
-            raise Refusal(403, "FOREIGN_ORIGIN", "with a cookie, only our own page may do this")
+            raise Refusal(Code.FOREIGN_ORIGIN, "with a cookie, only our own page may do this")
         return key
 
 
@@ -204,7 +205,7 @@ async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -
         for name, value in scope["headers"]
     )
     headers = {**(refusal.headers or {}), **({"Connection": "close"} if brings_body else {})}
-    answer = problem(refusal.status, refusal.code, refusal.detail, headers)
+    answer = problem(refusal.code, refusal.detail, headers)
     await (Interruption(answer) if brings_body else answer)(scope, receive, send)
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tailrace.gateway.access.origins import SAFE
-from tailrace.gateway.replies import Refusal
+from tailrace.gateway.problems import Code, Refusal
 from tailrace.streams.process.settings import Environment
 
 BURST_SECONDS = 2.0  # of a key's rate that it may save up
@@ -82,10 +82,10 @@ class Limits:
         bucket = self._buckets.get(name) or self._buckets.setdefault(name, Bucket(self._caps.key_rate, now))
         if wait := bucket.take(now):
             detail = f"this key may ask {self._caps.key_rate:g} times a second"
-            raise too_many("RATE_EXCEEDED", detail, math.ceil(wait))
+            raise too_many(Code.RATE_EXCEEDED, detail, math.ceil(wait))
         if self._requests.get(name, 0) >= self._caps.key_requests:
             detail = f"{self._caps.key_requests} requests of this key are under way, which is as many as it may have"
-            raise too_many("TOO_MANY_REQUESTS", detail)
+            raise too_many(Code.TOO_MANY_REQUESTS, detail)
 
     def request(self, name: str) -> "Counted":
         """A request of this key, for as long as it takes."""
@@ -94,9 +94,11 @@ class Limits:
     def stream(self, name: str) -> "Counted":
         """A live stream of this key, for as long as it lasts. Raises a `Refusal` when it is one too many."""
         if self._streams.get(name, 0) >= self._caps.key_streams:
-            raise too_many("TOO_MANY_STREAMS", f"this key may have {self._caps.key_streams} open streams")
+            raise too_many(Code.TOO_MANY_STREAMS, f"this key may have {self._caps.key_streams} open streams")
         if sum(self._streams.values()) >= self._caps.streams:
-            raise too_many("TOO_MANY_STREAMS", f"{self._caps.streams} streams are open here, which is all there may be")
+            raise too_many(
+                Code.TOO_MANY_STREAMS, f"{self._caps.streams} streams are open here, which is all there may be"
+            )
         return Counted(self._streams, name)
 
 
@@ -149,13 +151,13 @@ class Held:
         """Raises a `Refusal` when the requests under way hold as many bytes as they may."""
         if size > self._budget.left:
             detail = "the bodies of the requests under way are as large as they may be in all; send it again"
-            raise Refusal(503, "TOO_MANY_BYTES", detail, {"Retry-After": "1", "Connection": "close"})
+            raise Refusal(Code.TOO_MANY_BYTES, detail, {"Retry-After": "1", "Connection": "close"})
         self._budget.left -= size
         self.bytes += size
 
 
-def too_many(code: str, detail: str, seconds: int = RETRY_SECONDS) -> Refusal:
-    return Refusal(429, code, detail, {"Retry-After": str(seconds)})
+def too_many(code: Code, detail: str, seconds: int = RETRY_SECONDS) -> Refusal:
+    return Refusal(code, detail, {"Retry-After": str(seconds)})
 
 
 class Patience:

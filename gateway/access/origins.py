@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tailrace.gateway.replies import problem
+from tailrace.gateway.problems import Code, problem
 from tailrace.streams.errors import BadConfiguration
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -24,11 +24,10 @@ EXPOSED: Final = "Location, Retry-After, ETag, Idempotency-Replayed"
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 
 ELSEWHERE: Final = problem(
-    421,
-    "OTHER_HOST",
+    Code.OTHER_HOST,
     "without API keys this gateway answers to addresses and local names only: a page of that host could be anybody's",
 )
-FOREIGN: Final = problem(403, "FOREIGN_ORIGIN", "a page of another origin may not do this")
+FOREIGN: Final = problem(Code.FOREIGN_ORIGIN, "a page of another origin may not do this")
 
 
 def read_origins(words: Iterable[str]) -> frozenset[str]:

@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from tailrace.gateway.access.api_keys import CALLER, Key, Keys, Scope
 from tailrace.gateway.access.origins import FOREIGN, is_ours
-from tailrace.gateway.replies import Refusal, reply
+from tailrace.gateway.problems import Code, Refusal
+from tailrace.gateway.replies import reply
 from tailrace.gateway.routes.bodies import Body, JobId, Nothing, read_body
 from tailrace.gateway.routes.jobs import Jobs
 from tailrace.producers.kinds import Kinds
@@ -167,4 +168,4 @@ def cookie_of(headers: list[tuple[bytes, bytes]]) -> str | None:
 
 
 def unauthorized(detail: str = "a key is needed, and none that is known came with this request") -> Refusal:
-    return Refusal(401, "UNAUTHORIZED", detail, {"WWW-Authenticate": "Bearer"})
+    return Refusal(Code.UNAUTHORIZED, detail, {"WWW-Authenticate": "Bearer"})

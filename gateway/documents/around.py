@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tailrace.gateway.access.api_keys import Scope
 from tailrace.gateway.access.tickets import SessionBody, TicketBody
+from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import JSON
 from tailrace.gateway.routes.bodies import Body, Nothing, PlatformName, Word
 from tailrace.gateway.routes.schemas import Count
@@ -37,7 +38,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     takes: type[Body] | None = None
     examples: tuple[Any, ...] = ()
     asks: tuple[str, ...] = ()  # parameters beside those of its path
-    refuses: tuple[str, ...] = ()  # codes beside those that follow from the rest
+    refuses: tuple[Code, ...] = ()  # beside those that follow from the rest
     store: bool = True  # whether it says so when the store is away
 
 
@@ -125,7 +126,7 @@ AROUND: Final[Mapping[str, Operation]] = {
             304: UNCHANGED,
         },
         asks=("IfNoneMatch",),
-        refuses=("NOT_FOUND",),
+        refuses=(Code.NOT_FOUND,),
         store=False,
     ),
     "GET /openapi.json": Operation(
@@ -172,7 +173,7 @@ AROUND: Final[Mapping[str, Operation]] = {
         takes=SessionBody,
         examples=({},),
         answers=ok("Signed in; without keys on this gateway there is no cookie.", Caller, "data", "Set-Cookie"),
-        refuses=("UNAUTHORIZED", "FOREIGN_ORIGIN"),
+        refuses=(Code.UNAUTHORIZED, Code.FOREIGN_ORIGIN),
     ),
     "DELETE /api/session": Operation(
         id="signOut",
@@ -188,6 +189,6 @@ AROUND: Final[Mapping[str, Operation]] = {
         takes=TicketBody,
         examples=({"jobId": "research.tides-1"},),
         answers=ok("Good once, within a minute, as `?ticket=` of the job's stream.", Ticket, None),
-        refuses=("JOB_NOT_FOUND", "STORE_FULL"),
+        refuses=(Code.JOB_NOT_FOUND, Code.STORE_FULL),
     ),
 }

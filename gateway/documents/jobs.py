@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tailrace.gateway.documents.around import STREAM, Answer, Operation, accepted, kept, ok
+from tailrace.gateway.problems import Code
 from tailrace.gateway.routes import schemas as a
 from tailrace.gateway.routes.bodies import ActBody
 from tailrace.gateway.routes.plans import MaterialBody, PlanBody
@@ -11,8 +12,8 @@ from tailrace.gateway.routes.submissions import BulkBody, JobBody, ResearchBody,
 from tailrace.streams.messages import Event
 
 REPLAYED: Final = "Idempotency-Replayed"
-NEW_WORK: Final = ("OTHER_BODY", "STORE_FULL", "PLATFORM_FORBIDDEN")
-NOT_SO: Final = ("JOB_ENDED", "JOB_NOT_ENDED")
+NEW_WORK: Final = (Code.OTHER_BODY, Code.STORE_FULL, Code.PLATFORM_FORBIDDEN)
+NOT_SO: Final = (Code.JOB_ENDED, Code.JOB_NOT_ENDED)
 EVENTS: Final = Answer("The events, as they happen.", Event, media=(STREAM,))
 JOB: Final = {"platform": "default", "kind": "scan", "args": {"params": {"product_ids": ["p-1"]}}}
 
@@ -46,7 +47,7 @@ JOBS: Final[Mapping[str, Operation]] = {
         takes=BulkBody,
         examples=({"jobs": [JOB, {**JOB, "id": "mine-2"}]},),
         answers={202: Answer("A line for each.", a.BulkAccepted, headers=("Retry-After",))},
-        refuses=("STORE_FULL",),
+        refuses=(Code.STORE_FULL,),
     ),
     "POST /api/plans": Operation(
         id="makePlan",
@@ -102,7 +103,7 @@ JOBS: Final[Mapping[str, Operation]] = {
         group="jobs",
         asks=("StepName",),
         answers=ok("The names, or the one.", (a.StepsSeen, a.StepSeen)),
-        refuses=("STEP_NOT_FOUND",),
+        refuses=(Code.STEP_NOT_FOUND,),
     ),
     "POST /api/jobs/{job_id}/cancel": Operation(
         id="cancelJob",
@@ -114,7 +115,7 @@ JOBS: Final[Mapping[str, Operation]] = {
             200: Answer("Cancelled, now or before.", a.Acted),
             202: Answer("Asked to stop: it can only end cancelled.", a.Acted, headers=("Location", "Retry-After")),
         },
-        refuses=("JOB_ENDED",),
+        refuses=(Code.JOB_ENDED,),
     ),
     "POST /api/jobs/{job_id}/retry": Operation(
         id="retryJob",
@@ -123,7 +124,7 @@ JOBS: Final[Mapping[str, Operation]] = {
         takes=ActBody,
         examples=({"by": "night shift"},),
         answers=accepted("In line again.", a.Acted),
-        refuses=(*NOT_SO, "STORE_FULL"),
+        refuses=(*NOT_SO, Code.STORE_FULL),
     ),
     "POST /api/jobs/{job_id}/drop": Operation(
         id="dropJob",
@@ -156,7 +157,7 @@ JOBS: Final[Mapping[str, Operation]] = {
         group="events",
         asks=("HistoryAttempt", "HistoryAfter", "HistoryLimit", "IfNoneMatch"),
         answers=kept("In order, each once.", list[Event], None),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     "GET /api/events": Operation(
         id="followAll",
@@ -166,7 +167,7 @@ JOBS: Final[Mapping[str, Operation]] = {
         group="events",
         asks=("EventsPlatform", "EventsJobs", "LastEventId", "LastEventIdQuery"),
         answers={200: Answer("The events, as they happen.", (Event, a.LargeEvent), media=(STREAM,))},
-        refuses=("WRONG_FIELD", "PLATFORM_FORBIDDEN"),
+        refuses=(Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN),
         store=False,
     ),
     "GET /api/v2/workers/status": Operation(
@@ -175,7 +176,7 @@ JOBS: Final[Mapping[str, Operation]] = {
         group="workers",
         asks=("Wait",),
         answers=ok("The consumers.", a.WorkersSeen, "success"),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     "POST /api/v2/workers/{platform}/restart": Operation(
         id="restartWorkers",
@@ -183,6 +184,6 @@ JOBS: Final[Mapping[str, Operation]] = {
         group="workers",
         takes=ActBody,
         answers=accepted("They were asked.", a.Restarting, "success"),
-        refuses=("WORKER_SHARED",),
+        refuses=(Code.WORKER_SHARED,),
     ),
 }

@@ -16,13 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tailrace.gateway.access.api_keys import Scope
-from tailrace.gateway.access.guard import ADMIN, NEEDS, PUBLIC
+from tailrace.gateway.access.guard import ADMIN, NEEDS, PUBLIC, STREAMS
+from tailrace.gateway.access.origins import SAFE
 from tailrace.gateway.access.tickets import COOKIE
 from tailrace.gateway.documents.around import AROUND, STREAM, Answer, Operation
 from tailrace.gateway.documents.jobs import JOBS
 from tailrace.gateway.documents.platforms import PLATFORMS
-from tailrace.gateway.problems import CODES, codes_of
-from tailrace.gateway.replies import JSON, PROBLEM, Problem, encode
+from tailrace.gateway.problems import PROBLEM, Code, Problem, encode
+from tailrace.gateway.replies import JSON
 from tailrace.gateway.routes.bodies import SCHEMAS
 from tailrace.gateway.routes.pages import Forms, forms_of, send
 from tailrace.gateway.routes.parameters import HEADERS, OF_PATH, PARAMETERS
@@ -188,17 +189,20 @@ def security_of(route: str) -> list[dict[str, list[str]]]:
     return [{scheme: scopes} for scheme in shown]
 
 
-def refused_with(codes: Iterable[str]) -> Iterable[tuple[str, int, list[str]]]:
+def refused_with(codes: Iterable[Code]) -> Iterable[tuple[str, int, list[Code]]]:
     """The codes by status, and a name for those that are refused with the same ones."""
-    for status, group in groupby(codes, lambda code: CODES[code].status):
+    for status, group in groupby(codes, lambda code: code.status):
         same = list(group)
-        yield ".".join(same), status, same
+        yield ".".join(code.name for code in same), status, same
 
 
-def refusal(status: int, codes: list[str]) -> dict[str, Any]:
-    schema = {"$ref": SCHEMAS + "Problem", "properties": {"status": {"const": status}, "code": {"enum": codes}}}
+def refusal(status: int, codes: list[Code]) -> dict[str, Any]:
+    schema = {
+        "$ref": SCHEMAS + "Problem",
+        "properties": {"status": {"const": status}, "code": {"enum": [code.name for code in codes]}},
+    }
     told: dict[str, Any] = {
-        "description": "; ".join(f"`{code}`: {CODES[code].when}" for code in codes),
+        "description": "; ".join(f"`{code.name}`: {code.when}" for code in codes),
         "content": {PROBLEM: {"schema": schema}},
     }
     headers = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(status)
@@ -209,3 +213,41 @@ def refusal(status: int, codes: list[str]) -> dict[str, Any]:
 
 def referred(headers: Iterable[str]) -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
+
+
+OF_EVERY_ROUTE: Final = frozenset({Code.MALFORMED, Code.TOO_SLOW, Code.TOO_MANY_CONNECTIONS, Code.INTERNAL})
+OF_A_BODY: Final = frozenset({Code.TOO_LARGE, Code.NOT_JSON, Code.WRONG_FIELD, Code.TOO_MANY_BYTES})
+OF_THE_STORE: Final = frozenset({Code.STORE_AWAY, Code.STORE_UNFIT})
+OF_KEYS: Final = frozenset({Code.UNAUTHORIZED, Code.PLATFORM_FORBIDDEN, Code.SCOPE_MISSING, Code.WORKER_SHARED})
+
+
+def codes_of(route: str, operation: Operation, *, locked: bool) -> list[Code]:
+    """Every code this route may refuse with, on a gateway with keys or without."""
+    method, path = route.split()
+    codes = {*OF_EVERY_ROUTE, *operation.refuses}
+    if operation.takes:
+        codes |= OF_A_BODY
+    if operation.store:
+        codes |= OF_THE_STORE
+    if "{job_id}" in path and operation.group != "page":
+        codes.add(Code.JOB_NOT_FOUND)
+    if "{platform}" in path:
+        codes |= (
+            {Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN} if operation.group == "schedules" else {Code.PLATFORM_NOT_FOUND}
+        )
+    if method not in SAFE:
+        codes.add(Code.FOREIGN_ORIGIN)
+    codes |= of_the_door(route, path) if locked else {Code.OTHER_HOST}
+    return [code for code in Code if code in codes and (locked or code not in OF_KEYS)]
+
+
+def of_the_door(route: str, path: str) -> set[Code]:
+    """What the guard refuses with, where there are keys."""
+    need = NEEDS.get(route, ADMIN)
+    if need is PUBLIC:
+        return set()
+    codes = {Code.UNAUTHORIZED, Code.RATE_EXCEEDED, Code.TOO_MANY_REQUESTS}
+    if isinstance(need, Scope):
+        codes.add(Code.SCOPE_MISSING)
+    # Whose session it is, only the store knows; a stream says so in its own way.
+    return codes | ({Code.TOO_MANY_STREAMS} if path in STREAMS else OF_THE_STORE)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from tailrace.gateway.documents.around import NO_CONTENT, Answer, Operation, ok
+from tailrace.gateway.problems import Code
 from tailrace.gateway.routes.bodies import ActBody, JobId, Nothing, PlatformName, Word, like
 from tailrace.gateway.routes.platforms import SweepBody
 from tailrace.gateway.routes.schedules import ScheduleBody
@@ -137,7 +138,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="platforms",
         asks=("Wait",),
         answers=ok("The platforms.", list[PlatformSeen]),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     "GET /api/trends": Operation(
         id="listTrends",
@@ -153,7 +154,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="platforms",
         asks=("DeadPlatform",),
         answers=ok("The groups.", list[ErrorGroup]),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     f"GET {PLATFORM}": Operation(
         id="showPlatform",
@@ -161,7 +162,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="platforms",
         asks=("Wait",),
         answers=ok("The platform.", PlatformAndPolicy),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     f"GET {PLATFORM}/jobs": Operation(
         id="listJobs",
@@ -169,7 +170,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="platforms",
         asks=("State", "PageLimit", "PageAfter"),
         answers=ok("A page; it may be short, even empty, and not be the last.", JobsPage, None),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     f"GET {PLATFORM}/dead": Operation(
         id="listDead",
@@ -177,7 +178,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="platforms",
         asks=("DeadKind", "DeadError", "PageLimit", "PageAfter"),
         answers=ok("A page; it may be short, even empty, and not be the last.", JobsPage, None),
-        refuses=("WRONG_FIELD",),
+        refuses=(Code.WRONG_FIELD,),
     ),
     f"POST {PLATFORM}/replay": Operation(
         id="replayDead",
@@ -186,7 +187,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         takes=SweepBody,
         examples=({"kind": "scan", "limit": 10},),
         answers=ok("What was done.", Replayed, None),
-        refuses=("STORE_FULL",),
+        refuses=(Code.STORE_FULL,),
     ),
     f"POST {PLATFORM}/drop": Operation(
         id="dropDead",
@@ -228,14 +229,14 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
             {"name": "often", "kind": "scan", "every_seconds": 60},
         ),
         answers=ok("Kept.", ScheduleSeen, "data", "Location"),
-        refuses=("STORE_FULL",),
+        refuses=(Code.STORE_FULL,),
     ),
     f"GET {SCHEDULES}/{{name}}": Operation(
         id="showSchedule",
         does="One schedule",
         group="schedules",
         answers=ok("The schedule.", ScheduleSeen),
-        refuses=("SCHEDULE_NOT_FOUND",),
+        refuses=(Code.SCHEDULE_NOT_FOUND,),
     ),
     f"POST {SCHEDULES}/{{name}}": Operation(
         id="keepNamedSchedule",
@@ -244,7 +245,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         takes=ScheduleBody,
         examples=({"kind": "scan", "every_seconds": 60},),
         answers=ok("Kept.", ScheduleSeen, "data", "Location"),
-        refuses=("STORE_FULL",),
+        refuses=(Code.STORE_FULL,),
     ),
     f"DELETE {SCHEDULES}/{{name}}": Operation(
         id="removeSchedule",
@@ -252,7 +253,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="schedules",
         takes=Nothing,
         answers={204: Answer(NO_CONTENT, media=())},
-        refuses=("SCHEDULE_NOT_FOUND",),
+        refuses=(Code.SCHEDULE_NOT_FOUND,),
     ),
     f"POST {SCHEDULES}/{{name}}/pause": Operation(
         id="pauseSchedule",
@@ -260,7 +261,7 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="schedules",
         takes=Nothing,
         answers=ok("Paused.", ScheduleSeen),
-        refuses=("SCHEDULE_NOT_FOUND",),
+        refuses=(Code.SCHEDULE_NOT_FOUND,),
     ),
     f"POST {SCHEDULES}/{{name}}/resume": Operation(
         id="resumeSchedule",
@@ -268,6 +269,6 @@ PLATFORMS: Final[Mapping[str, Operation]] = {
         group="schedules",
         takes=Nothing,
         answers=ok("Not paused.", ScheduleSeen),
-        refuses=("SCHEDULE_NOT_FOUND", "STORE_FULL"),
+        refuses=(Code.SCHEDULE_NOT_FOUND, Code.STORE_FULL),
     ),
 }

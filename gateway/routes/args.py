@@ -4,7 +4,8 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.replies import Refusal, reply
+from tailrace.gateway.problems import Code, Refusal
+from tailrace.gateway.replies import reply
 from tailrace.gateway.routes.jobs import Jobs
 from tailrace.streams.replies import read_args, read_record
 from tailrace.streams.store.connection import Store
@@ -34,5 +35,5 @@ class Args:
             return reply({"data": {"jobId": record.id, "steps": [each.decode(errors="replace") for each in names]}})
         value = await self._store.command("HGET", keys.steps(key), name.encode(errors="replace"))
         if value is None:
-            raise Refusal(404, "STEP_NOT_FOUND", f"job {record.id} has not saved a step of this name")
+            raise Refusal(Code.STEP_NOT_FOUND, f"job {record.id} has not saved a step of this name")
         return reply({"data": {"jobId": record.id, "name": name, "value": Raw(value)}})

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from tailrace.gateway.access.api_keys import CALLER, Key
 from tailrace.gateway.access.limits import HELD, Held
-from tailrace.gateway.replies import Refusal
+from tailrace.gateway.problems import Code, Refusal
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
@@ -85,7 +85,7 @@ async def read_shape(request: Request, shape: type[B], most: int) -> B:
         return shaped({}, shape)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        raise Refusal(415, "NOT_JSON", "send the body as JSON, with `Content-Type: application/json`")
+        raise Refusal(Code.NOT_JSON, "send the body as JSON, with `Content-Type: application/json`")
     value = decode(raw)
     if len(raw) > LARGE:
         await asyncio.sleep(0)  # it has taken milliseconds, and what comes now will too
@@ -98,7 +98,7 @@ async def read_shape(request: Request, shape: type[B], most: int) -> B:
 async def read_bytes(request: Request, most: int) -> bytes:
     """The body, as long as it is within the limit; a larger one is refused without reading on."""
     too_large = Refusal(
-        413, "TOO_LARGE", f"a body may have {most} bytes here; keep larger data elsewhere", {"Connection": "close"}
+        Code.TOO_LARGE, f"a body may have {most} bytes here; keep larger data elsewhere", {"Connection": "close"}
     )
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 12 or int(length) > most):
@@ -112,24 +112,24 @@ async def read_bytes(request: Request, most: int) -> bytes:
             raise too_large
     # An empty body may act on all: never because a server or a proxy lost one.
     if length.isdecimal() and int(length) != len(body):
-        raise Refusal(400, "MALFORMED", f"the body has {len(body)} bytes, and Content-Length announced {int(length)}")
+        raise Refusal(Code.MALFORMED, f"the body has {len(body)} bytes, and Content-Length announced {int(length)}")
     return bytes(body)
 
 
 def decode(raw: bytes) -> Any:
     """Bytes into values: what is not JSON, or has arrays and objects beyond reason, is malformed."""
     if brackets(raw) > BRACKETS:
-        raise Refusal(400, "MALFORMED", f"the body has more than {BRACKETS} arrays and objects")
+        raise Refusal(Code.MALFORMED, f"the body has more than {BRACKETS} arrays and objects")
     try:
         value = msgspec.json.decode(raw)
     except RecursionError:
         raise too_deep() from None
     except UnicodeDecodeError:
-        raise Refusal(400, "MALFORMED", "the body is not UTF-8") from None
+        raise Refusal(Code.MALFORMED, "the body is not UTF-8") from None
     except ValueError as error:
-        raise Refusal(400, "MALFORMED", f"the body is not valid JSON: {error}") from None
+        raise Refusal(Code.MALFORMED, f"the body is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refusal(400, "MALFORMED", "the body must be a JSON object")
+        raise Refusal(Code.MALFORMED, "the body must be a JSON object")
     return value
 
 
@@ -138,7 +138,7 @@ def brackets(raw: bytes) -> int:
 
 
 def too_deep() -> Refusal:
-    return Refusal(400, "MALFORMED", f"the body is nested more than {DEPTH} levels deep")
+    return Refusal(Code.MALFORMED, f"the body is nested more than {DEPTH} levels deep")
 
 
 async def is_deep(value: Any) -> bool:

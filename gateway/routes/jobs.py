@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from tailrace.gateway.etags import tagged_reply
 from tailrace.gateway.live.history_pages import Histories
-from tailrace.gateway.replies import Refusal, raw_reply, reply
+from tailrace.gateway.problems import Code, Refusal
+from tailrace.gateway.replies import raw_reply, reply
 from tailrace.gateway.routes.bodies import ActBody, read_body
 from tailrace.streams.errors import JobNotFound, WrongField
 from tailrace.streams.history.events import iso, progress_of
@@ -156,8 +157,8 @@ def refused(keys: PlatformKeys, key: str, word: str, why: str) -> Exception:
         return JobNotFound(keys.id(key))
     state = State(word)
     how = f"has ended: {status_of(state)}" if state.ended else f"has not ended: {status_of(state)}"
-    code = "JOB_ENDED" if state.ended else "JOB_NOT_ENDED"
-    return Refusal(409, code, f"job {keys.id(key)} {how}; {why}", state=status_of(state))
+    code = Code.JOB_ENDED if state.ended else Code.JOB_NOT_ENDED
+    return Refusal(code, f"job {keys.id(key)} {how}; {why}", state=status_of(state))
 
 
 def description(record: Record, progress: float | None, end: End, policy: Policy, plans: Plans) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.replies import Refusal, reply
+from tailrace.gateway.problems import Code, Refusal
+from tailrace.gateway.replies import reply
 from tailrace.gateway.routes.bodies import ActBody, Body, Who, read_body
 from tailrace.gateway.routes.jobs import said, status_of, time_of
 from tailrace.streams.errors import WrongField
@@ -132,7 +133,7 @@ def locate(platforms: Platforms, request: Request) -> PlatformKeys:
     name: str = request.path_params["platform"]
     if name not in platforms:
         known = ", ".join(platforms)
-        raise Refusal(404, "PLATFORM_NOT_FOUND", f"platform {name[:100]!r} is not declared; known are {known}")
+        raise Refusal(Code.PLATFORM_NOT_FOUND, f"platform {name[:100]!r} is not declared; known are {known}")
     return PlatformKeys(name)
 
 

@@ -182,7 +182,7 @@ def line(index: int, asked: Submission | WrongField, result: Submitted | Refused
     """One job of many: where it is, or where it stood in the request and why it was refused."""
     if isinstance(result, Refused):
         field = getattr(result, "field", None)
-        return {"error": {"index": index, "code": code_of(result), "field": field, "detail": str(result)}}
+        return {"error": {"index": index, "code": code_of(result).name, "field": field, "detail": str(result)}}
     told: dict[str, Any] = {"jobId": result.job_id, "status": status_of(result.state)}
     if isinstance(asked, Submission) and deduplicated(asked, result):
         told["deduplicated"] = True

@@ -7,7 +7,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.replies import Refusal, reply
+from tailrace.gateway.problems import Code, Refusal
+from tailrace.gateway.replies import reply
 from tailrace.gateway.routes.bodies import ActBody, read_body
 from tailrace.gateway.routes.platforms import locate, seen
 from tailrace.gateway.routes.submissions import key_of
@@ -63,7 +64,7 @@ class Workers:
         beats, *others = await self._transitions.observe([keys, *self._hidden])
         if any(owner in other for other in others for owner in beats):
             detail = "a worker of this platform serves others too, which this key is not for"
-            raise Refusal(409, "WORKER_SHARED", detail)
+            raise Refusal(Code.WORKER_SHARED, detail)
         return sorted(owner for owner, counter in beats.items() if counter != "0")
 
 
