@@ -104,3 +104,11 @@ def test_every_file_name_says_something() -> None:
 
 def test_every_file_fits_in_the_head() -> None:
     assert [path for path in SOURCES if len(path.read_text().splitlines()) > 400] == []
+
+
+def test_no_file_imports_from_a_test_file() -> None:
+    """What two test files need lives in `tests/support` or in a helper module of their folder."""
+    pattern = re.compile(r"^\s*(?:from|import) (?:\S+\.)?(?:test_\w+|tests\b.* import test_)", re.MULTILINE)
+    assert [
+        str(path.relative_to(ROOT)) for path in SOURCES if path.suffix == ".py" and pattern.search(path.read_text())
+    ] == []

@@ -26,7 +26,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Options
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
-from tests.functions.test_bounds import FILL, OWNERS, RUNNING
+from tests.support.crowd import FILL, OWNERS, RUNNING
 from tests.support.deployment import Deployment
 from tests.support.processes import Pace
 

@@ -18,8 +18,8 @@ from tailrace.consumers.heart.recovery import ENLIST_SHARE
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.store.connection import Store, info_fields
-from tests.functions.test_bounds import FILL, OWNERS, RUNNING
 from tests.support.builders import Desk
+from tests.support.crowd import FILL, OWNERS, RUNNING
 
 SECONDS = 20  # of the life of all hearts
 LIFE = ConsumerSettings((), "")

@@ -7,10 +7,10 @@ import httpx2
 
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually
+from tests.support.problems import problem_of
 
 
 async def test_hearts_consumers_and_gateways_outlive_credentials_that_are_refused(tmp_path: Path) -> None:

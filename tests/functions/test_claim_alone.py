@@ -7,25 +7,11 @@ import pytest
 from tailrace.streams.messages import Claim
 from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
-from tests.functions.test_lookout import served
+from tests.functions.last_chances import ask, lose_twice
+from tests.functions.why import served
 from tests.support.builders import Desk
 
 HOUR_MS = 3_600_000
-
-
-async def ask(desk: Desk, owner: str, slots: int, company: str) -> tuple[str, list[str]]:
-    """What the store says to a claim, and the jobs that it gives."""
-    desk.company = company
-    (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming(owner, desk.nonces(owner, slots))])
-    return answer[1].decode(), [held.key for held in to_claims(answer)]
-
-
-async def lose_twice(desk: Desk, *keys: str) -> None:
-    """Bring jobs to their last chance."""
-    await desk.submit(*keys)
-    for _ in range(2):
-        for held in await desk.claim("gone", len(keys)):
-            assert await desk.reclaim(held) == "reclaimed"
 
 
 async def test_it_is_given_alone_to_a_process_that_runs_nothing_else(desk: Desk) -> None:

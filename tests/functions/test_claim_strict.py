@@ -8,7 +8,7 @@ from tailrace.streams.messages import Claim
 from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
-from tests.functions.test_claim_alone import ask, lose_twice
+from tests.functions.last_chances import ask, lose_twice
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 

@@ -1,50 +1,23 @@
 """Why a job waits, asked of each kind of server: every reason, and that it agrees with what a claim does."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import at_ms
 from tailrace.streams.policies import Platforms
-from tailrace.streams.replies import read_job
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views import presence as presence_module
 from tailrace.streams.views.overview import pause_note
 from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.explain import Lookout
 from tailrace.streams.waiting.reasons import Reason, Waiting
+from tests.functions.why import asking, served, watching
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
 HOUR = 3600.0
-
-Why = Callable[[str], Awaitable[Waiting]]
-
-
-def watching(desk: Desk) -> Lookout:
-    platforms = Platforms({desk.keys.platform: desk.policy})
-    return Lookout(desk.transitions, platforms, Presence(desk.transitions, platforms))
-
-
-def asking(desk: Desk) -> Why:
-    """Ask about jobs of a platform, which a consumer serves."""
-    lookout = watching(desk)
-
-    async def why(key: str) -> Waiting:
-        record, events = await read_job(desk.store, desk.keys, key, first=-2)
-        due = await desk.store.command("ZSCORE", desk.keys["due"], key)
-        waiting = await lookout.explain(desk.keys, record, None if due is None else float(due), events)
-        assert waiting is not None
-        return waiting
-
-    return why
-
-
-async def served(desk: Desk) -> Why:
-    await desk.beat("ann")
-    return asking(desk)
 
 
 def words(waiting: Waiting) -> list[str]:

@@ -5,17 +5,8 @@ import pytest
 from tailrace.streams.errors import StoreFull
 from tailrace.streams.schedules import mark_of
 from tailrace.streams.store.connection import Store
+from tests.functions.schedules import ONE, OTHER, kept
 from tests.support.builders import Desk, forget_scripts, untouched
-
-ONE, OTHER = b'{"name":"n"}', b'{"name":"n","kind":"k"}'
-
-
-async def kept(desk: Desk) -> tuple[bytes | None, bytes | None]:
-    """The definition and the tick of the schedule `n`."""
-    definition, tick = await desk.store.commands(
-        [("HGET", desk.keys["schedules"], "n"), ("ZSCORE", desk.keys["ticks"], "n")]
-    )
-    return definition, tick
 
 
 async def test_a_new_schedule_is_kept_with_its_tick(desk: Desk) -> None:

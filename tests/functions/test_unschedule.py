@@ -2,7 +2,7 @@
 
 from tailrace.streams.schedules import mark_of
 from tailrace.streams.store.connection import Store
-from tests.functions.test_schedule import ONE, OTHER, kept
+from tests.functions.schedules import ONE, OTHER, kept
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

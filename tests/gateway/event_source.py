@@ -1,15 +1,17 @@
 """A browser's EventSource as far as the tests need it: reads frames, keeps the last id, comes back with it."""
 
+import asyncio
 import codecs
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx2
 from msgspec import json
 
 from tailrace.streams.messages import Event
+from tests.support.builders import Desk, tell
 
 END_OF_LINE = re.compile("\r\n|\n|\r(?=.)", re.DOTALL)  # a CR at the very end may still become both
 
@@ -105,3 +107,24 @@ class EventSource:
         params = {"lastEventId": last_id} if last_id is not None and in_query else {}
         async with self._client.stream("GET", self.url, headers=headers, params=params or None) as response:
             yield Reading(response)
+
+
+def told(messages: list[Message]) -> list[str]:
+    """What a client was told, in words; frames that are no events by their name."""
+    return [tell(m.told).replace("step ", "") if m.event == "message" else m.event for m in messages]
+
+
+def all_jobs(gateway: str, query: str = "") -> EventSource:
+    source = EventSource(gateway, "")
+    source.url = f"{gateway}/api/events{query}"
+    return source
+
+
+async def live(desk: Desk, reading: Any) -> None:
+    """Wait until the stream tells of what happens: the feed is read only while somebody listens."""
+    heard = asyncio.create_task(reading.take(1))
+    number = 0
+    while not heard.done():
+        number += 1
+        await desk.complete(await desk.start(f"warm-{number}"))
+        await asyncio.wait([heard], timeout=0.05)

@@ -1,17 +1,20 @@
 """Real gateways for the tests: as a process of their own, or on a thread when a setting has no variable."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import httpx2
+import psutil
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
@@ -21,9 +24,11 @@ from tailrace.gateway.settings import GatewaySettings
 from tailrace.ops.up.own_store import free_port
 from tailrace.streams.process import lifeline
 from tailrace.streams.process.settings import Environment
+from tests.support.eventually import eventually
 
 CHECKOUT = Path(__file__).parents[2]
 DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys
+TWO = {"TAILRACE_GATEWAY_PROCESSES": "2"}
 
 PINGING = """
 import sys
@@ -131,3 +136,56 @@ def gateway_thread(
     finally:
         server.should_exit = True
         thread.join()
+
+
+def children(parent: GatewayProcess) -> list[psutil.Process]:
+    return psutil.Process(parent.process.pid).children()
+
+
+async def serving(parent: GatewayProcess, count: int = 2) -> list[psutil.Process]:
+    """All of its processes, once each of them listens."""
+
+    def look_now() -> list[psutil.Process]:
+        found = []
+        for child in children(parent):
+            with suppress(psutil.NoSuchProcess):
+                if any(link.status == psutil.CONN_LISTEN for link in child.net_connections("tcp")):
+                    found.append(child)
+        return found if len(found) == count else []
+
+    async def look() -> list[psutil.Process]:
+        return look_now()
+
+    return await eventually(f"{count} processes listen", look)
+
+
+@asynccontextmanager
+async def connected(url: str, count: int) -> AsyncIterator[list[int]]:
+    """Clients that were answered and stay; their ports."""
+    address = urlsplit(url)
+    links = []
+    try:
+        for _ in range(count):
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            links.append(writer)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        yield [writer.get_extra_info("sockname")[1] for writer in links]
+    finally:
+        for writer in links:
+            writer.close()
+
+
+def failed_start(store_url: str | None, *arguments: str, **variables: str) -> tuple[int, list[str]]:
+    """The exit code of a gateway that cannot start, and the lines it wrote."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tailrace.gateway", *arguments],
+        cwd=CHECKOUT,
+        env=environment(store_url, **variables),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert result.stdout == ""
+    return result.returncode, result.stderr.splitlines()

@@ -1,8 +1,16 @@
 """Requests as bytes, for those that no client library would send."""
 
 import asyncio
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
+
+from tailrace.gateway.__main__ import allow_many_clients
+
+Socket = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Answer(NamedTuple):
@@ -57,3 +65,39 @@ class RawClient:
         if streams or answer.get("connection") == "close" or (method == "HEAD" and not answer.get("content-length")):
             self.close()
         return answer
+
+
+async def open_socket(url: str, opening: bytes = b"") -> Socket:
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(opening)
+    return reader, writer
+
+
+async def answer_to(gateway: str, request: bytes) -> bytes:
+    """All that comes back until the gateway hangs up."""
+    reader, writer = await open_socket(gateway, request)
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+
+
+@contextmanager
+def silent(port: int, path: str, count: int) -> Iterator[list[socket.socket]]:
+    """Clients that ask for a stream, have the first word waiting for them, and never read it."""
+    links: list[socket.socket] = []
+    allow_many_clients()
+    try:
+        for _ in range(count):
+            link = socket.create_connection(("127.0.0.1", port))
+            links.append(link)
+            link.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        for link in links:
+            poll = select.poll()
+            poll.register(link, select.POLLIN)
+            assert poll.poll(30_000), "it was not answered"
+        yield links
+    finally:
+        for link in links:
+            link.close()

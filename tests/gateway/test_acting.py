@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import JSON, problem_of
 from tests.support.builders import Desk, untouched
 from tests.support.deployment import Deployment
+from tests.support.problems import JSON, problem_of
 
 ACTS = ("cancel", "retry", "drop")
 

@@ -2,32 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import httpx2
 import pytest
 
-from tests.gateway.event_source import EventSource, Message
+from tests.gateway.event_source import Message, all_jobs, live
 from tests.gateway.gateways import gateway_thread
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, tell
 from tests.support.faults import Link
-
-
-def everything(gateway: str, query: str = "") -> EventSource:
-    source = EventSource(gateway, "")
-    source.url = f"{gateway}/api/events{query}"
-    return source
-
-
-async def live(desk: Desk, reading: Any) -> None:
-    """Wait until the stream tells of what happens: the feed is read only while somebody listens."""
-    heard = asyncio.create_task(reading.take(1))
-    number = 0
-    while not heard.done():
-        number += 1
-        await desk.complete(await desk.start(f"warm-{number}"))
-        await asyncio.wait([heard], timeout=0.05)
+from tests.support.problems import problem_of
 
 
 def of(messages: list[Message], *keys: str) -> list[str]:
@@ -37,7 +20,7 @@ def of(messages: list[Message], *keys: str) -> list[str]:
 
 async def test_every_job_is_told_from_its_start_on(gateway: str, desk: Desk, desk_on: Callable[[str], Desk]) -> None:
     shop = desk_on("ably")
-    async with everything(gateway) as source, source.open() as reading:
+    async with all_jobs(gateway) as source, source.open() as reading:
         await live(desk, reading)
         one, other = await desk.start("one"), await shop.start("other")
         await desk.report(one, 1)
@@ -60,7 +43,7 @@ async def test_a_client_hears_only_of_what_it_asked_for(
     gateway: str, desk: Desk, desk_on: Callable[[str], Desk], query: str
 ) -> None:
     shop = desk_on("ably")
-    async with everything(gateway, query) as source, source.open() as reading:
+    async with all_jobs(gateway, query) as source, source.open() as reading:
         taking = asyncio.create_task(reading.take(2))
         number = 0
         while not taking.done():
@@ -75,7 +58,7 @@ async def test_a_client_hears_only_of_what_it_asked_for(
 
 
 async def test_who_comes_back_is_told_that_there_may_be_a_gap(gateway: str, desk: Desk) -> None:
-    async with everything(gateway) as source, source.open("7-1") as reading:
+    async with all_jobs(gateway) as source, source.open("7-1") as reading:
         assert (await reading.take(1))[0].event == "reset"
 
 
@@ -88,7 +71,7 @@ async def test_what_cannot_be_is_refused(http: httpx2.AsyncClient, query: str, f
 
 async def test_whoever_is_answered_hears_of_what_happens_next(gateway: str, desk: Desk) -> None:
     for number in range(5):  # nobody watched before, each time
-        async with everything(gateway) as source, source.open() as reading:
+        async with all_jobs(gateway) as source, source.open() as reading:
             await desk.start(f"next-{number}")
             assert of(await reading.take(1), f"next-{number}") == [f"research.next-{number} started 1"]
 
@@ -96,7 +79,7 @@ async def test_whoever_is_answered_hears_of_what_happens_next(gateway: str, desk
 async def test_who_heard_nothing_before_a_gap_is_told_of_the_gap(valkey_url: str, desk: Desk) -> None:
     async with Link(valkey_url) as link:
         with gateway_thread(link.url) as gateway:
-            async with everything(gateway.url) as source, source.open() as reading:
+            async with all_jobs(gateway.url) as source, source.open() as reading:
                 link.cut()
                 await desk.complete(await desk.start("missed"))
                 await link.heal()

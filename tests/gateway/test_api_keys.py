@@ -3,43 +3,20 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import httpx2
 import pytest
-from starlette.routing import Route
 
 from tailrace.gateway.access.api_keys import Scope
 from tailrace.gateway.access.guard import NEEDS, PUBLIC
-from tailrace.gateway.app import create_app
-from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import Platforms
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import CHECKOUT, gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, SETTING, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
+from tests.gateway.routes import CLOSED, JOB_ROUTES, ROUTES, filled
 from tests.support.builders import Desk
-
-SETTINGS = GatewaySettings(streams=StreamsSettings(url="redis://127.0.0.1:1", platforms=Platforms()))
-FILLED = {"job_id": "research.none", "platform": "research", "name": "style.css"}
-
-
-def routes() -> Iterator[tuple[str, str]]:
-    """Every route of the router, by method and path."""
-    for route in create_app(SETTINGS).routes:
-        assert isinstance(route, Route)
-        for method in sorted((route.methods or set()) - {"HEAD"}):
-            yield method, route.path
-
-
-ROUTES = sorted(routes())
-CLOSED = [(method, path) for method, path in ROUTES if NEEDS.get(f"{method} {path}") is not PUBLIC]
-
-
-def filled(path: str) -> str:
-    return re.sub(r"{(\w+)}", lambda found: FILLED[found[1]], path)
 
 
 async def status(http: httpx2.AsyncClient, method: str, path: str, secret: str | None = None) -> int:
@@ -160,9 +137,6 @@ async def test_who_asks_learns_what_the_key_may_do(locked: httpx2.AsyncClient) -
     data = (await locked.get("/api/session", headers=shown(WHOLE))).json()["data"]
     assert data["scopes"] == ["submit", "read", "act", "admin"]
     assert data["platforms"] is None
-
-
-JOB_ROUTES = [(method, path) for method, path in CLOSED if "{job_id}" in path]
 
 
 @pytest.mark.parametrize(("method", "path"), JOB_ROUTES)

@@ -13,8 +13,7 @@ from tailrace.gateway.access.guard import NEEDS
 from tailrace.gateway.routes.bodies import BODY_BYTES, DEPTH
 from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, untouched
-
-JSON = {"Content-Type": "application/json"}
+from tests.support.problems import JSON, problem_of
 
 
 def job(**fields: Any) -> bytes:
@@ -87,19 +86,6 @@ WRONG: dict[str, tuple[str, bytes]] = {
     "args with a wrong word": ("args.block", job(args={"block": "nap"})),
     "args without what is needed": ("args.query", job(kind="research", args={})),
 }
-
-
-def problem_of(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem: dict[str, Any] = answer.json()
-    assert problem["status"] == status
-    assert problem["code"] == code
-    assert problem["type"] == "about:blank"
-    assert problem["title"]
-    assert problem["detail"]
-    assert len(answer.content) < 2000, "a refusal does not send the request back"
-    return problem
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)

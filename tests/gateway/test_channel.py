@@ -1,5 +1,7 @@
 """A channel alone: what it takes from the feed, when it asks for the log, and what it hands to its watchers."""
 
+from functools import partial
+
 import pytest
 
 from tailrace.gateway.live.channel import CHUNK_BYTES, Channel
@@ -8,8 +10,10 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint, Record
 from tailrace.streams.replies import LogPart
 from tailrace.streams.states import State
-from tests.pure.test_fold import JOB, event
+from tests.support.builders import forge
 
+JOB = "shop.a"
+event = partial(forge, JOB)
 RECORD = Record("shop", "a", State.RUNNING, "drill", "1-1", 1, "")
 QUEUED, STARTED = event(1, None, "queued"), event(2, 1, "started")
 FIRST, SECOND = event(3, 1, "progress", 1), event(4, 1, "progress", 2)

@@ -3,9 +3,9 @@
 import httpx2
 
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import problem_of
-from tests.gateway.test_platforms import gather, get
+from tests.gateway.lists import gather, get
 from tests.support.builders import Desk
+from tests.support.problems import problem_of
 
 
 async def fail_some(desk: Desk) -> None:

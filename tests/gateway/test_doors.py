@@ -9,12 +9,12 @@ import pytest
 
 from tailrace.gateway.access.guard import NEEDS, PUBLIC
 from tailrace.streams.store.connection import Store
+from tests.gateway.costs import TRIES, commands
 from tests.gateway.keyrings import SHOPS, UNKNOWN, WHOLE, shown
 from tests.gateway.raw import Answer, RawClient
-from tests.gateway.test_api_keys import CLOSED, JOB_ROUTES, filled
+from tests.gateway.routes import CLOSED, JOB_ROUTES, filled
 from tests.support.builders import Desk
 
-TRIES = 3  # a gateway looks at the store by itself now and then: the least of several costs is what a request costs
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
 
 
@@ -84,14 +84,6 @@ async def test_credentials_are_looked_for_in_one_place_each(locked: httpx2.Async
 
 
 # Keys that are limited to platforms
-
-
-async def commands(store: Store) -> int:
-    """How many the server has carried out so far."""
-    info = (await store.command("INFO", "stats")).decode()
-    found = re.search(r"total_commands_processed:(\d+)", info)
-    assert found
-    return int(found[1])
 
 
 @pytest.mark.parametrize(("method", "path"), JOB_ROUTES)

@@ -15,11 +15,9 @@ import pytest
 from tailrace.gateway.live.frames import farewell, greeting, store_away
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.store.connection import Store
-from tests.gateway.event_source import EventSource, Reading
+from tests.gateway.event_source import EventSource, Reading, all_jobs
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_all_jobs import everything
-from tests.gateway.test_limits import open_socket
-from tests.gateway.test_silent_clients import silent
+from tests.gateway.raw import open_socket, silent
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
@@ -73,7 +71,7 @@ async def test_every_stream_ends_with_a_time_to_come_back(process: GatewayProces
             assert all(message.event == "message" for message in taken)
             return reading
 
-    sources = [EventSource(process.url, "research.a") for _ in range(10)] + [everything(process.url) for _ in range(10)]
+    sources = [EventSource(process.url, "research.a") for _ in range(10)] + [all_jobs(process.url) for _ in range(10)]
     watching = [asyncio.create_task(watch(source)) for source in sources]
     for _ in sources:
         await open_streams.acquire()
@@ -88,7 +86,7 @@ async def test_every_stream_ends_with_a_time_to_come_back(process: GatewayProces
 async def test_clients_that_do_not_read_hold_nothing_up(process: GatewayProcess, desk: Desk) -> None:
     held = await desk.start("a")
     with silent(process.port, "/research/stream/research.a", 2), silent(process.port, "/api/events", 2):
-        async with everything(process.url) as source, source.open() as reading:
+        async with all_jobs(process.url) as source, source.open() as reading:
             heard = asyncio.create_task(reading.take(3000))  # more than the kernel takes for those who do not read
             number = 0
             while not heard.done():

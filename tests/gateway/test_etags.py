@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.gateway.etags import asked_for, etag_of, is_known
-from tests.gateway.test_history import race
+from tests.gateway.histories import race
 from tests.support.builders import Desk, forge
 from tests.support.eventually import eventually
 

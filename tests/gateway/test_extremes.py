@@ -9,8 +9,8 @@ import pytest
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.options import LAST_MS, Options, at_ms
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk
+from tests.support.problems import problem_of
 
 TIMES = [
     "9999-12-31T23:59:59.999999Z",

@@ -21,8 +21,8 @@ from tailrace.streams.history.events import event_body
 from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess, gateway_thread
-from tests.gateway.test_history import END, history_of, race, story
-from tests.gateway.test_leaks import empty
+from tests.gateway.histories import END, history_of, race, story
+from tests.gateway.watchers import empty
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

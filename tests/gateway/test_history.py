@@ -4,46 +4,13 @@ A gateway keeps what it told of an ended job for a second. The store is emptied 
 history of an ended job has a key of its own.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import httpx2
 import pytest
 
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import problem_of
-from tests.support.builders import Desk, forge
-
-RACE = ["queued", "started 1", "progress 1 1", "progress 1 2", "superseded 1", "started 2", "progress 2 1"]
-END = [*RACE, "progress 2 2", "completed 2"]
-
-
-async def race(desk: Desk, key: str = "a") -> Callable[[], Awaitable[None]]:
-    """A job whose first worker was lost in the middle; the answer ends it."""
-    first = await desk.start(key, "ann")
-    await desk.report(first, 1)
-    await desk.report(first, 2)
-    await desk.reclaim(first)
-    (second,) = await desk.claim("bob")
-    await desk.report(second, 1)
-
-    async def end() -> None:
-        await desk.report(second, 2)
-        await desk.complete(second, "done")
-
-    return end
-
-
-def story(events: list[dict[str, Any]]) -> list[str]:
-    return [" ".join(str(e[name]) for name in ("status", "attempt", "step") if e[name] is not None) for e in events]
-
-
-async def history_of(http: httpx2.AsyncClient, key: str = "a", **params: str) -> list[dict[str, Any]]:
-    answer = await http.get(f"/research/history/research.{key}", params=params)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    events: list[dict[str, Any]] = answer.json()
-    return events
+from tests.gateway.histories import END, RACE, forged, forgeries, history_of, race, story
+from tests.support.builders import Desk
+from tests.support.problems import problem_of
 
 
 async def test_a_history_tells_each_thing_once_and_in_order(http: httpx2.AsyncClient, desk: Desk) -> None:
@@ -88,26 +55,6 @@ async def test_a_history_can_be_read_page_by_page(http: httpx2.AsyncClient, desk
 async def test_a_page_that_cannot_be_is_refused(http: httpx2.AsyncClient, desk: Desk, field: str, query: str) -> None:
     await desk.submit("a")
     assert problem_of(await http.get(f"/research/history/research.a?{query}"), 422, "WRONG_FIELD")["field"] == field
-
-
-def forged(key: str, number: int, attempt: int | None, status: str, step: int | None = None, **more: Any) -> bytes:
-    return forge(f"research.{key}", number, attempt, status, step, **more)
-
-
-def forgeries(key: str) -> list[bytes]:
-    return [
-        forged(key, 8, 2, "progress", 1),
-        forged(key, 8, 1, "progress", 3),
-        forged(key, 8, 1, "completed"),
-        forged(key, 8, 1, "started"),
-        forged(key, 8, 2, "started"),
-        forged(key, 1, None, "queued"),
-        b"",
-        b"rubbish",
-        b"\xff\x00",
-        b"{}",
-        forged("other", 8, 2, "progress", 9),
-    ]
 
 
 async def test_what_somebody_writes_into_the_log_is_not_shown(

@@ -10,7 +10,7 @@ from tailrace.gateway.live.history_cache import KEPT_SECONDS, KeptHistories, Tol
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_history import END, history_of, race, story
+from tests.gateway.histories import END, history_of, race, story
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 

@@ -9,8 +9,7 @@ import pytest
 
 from tailrace.streams.history.events import event_body
 from tailrace.streams.messages import Claim
-from tests.gateway.event_source import EventSource
-from tests.gateway.test_all_jobs import everything, live
+from tests.gateway.event_source import EventSource, all_jobs, live
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 
@@ -50,7 +49,7 @@ def shown(event: dict[str, Any], text: str) -> bool:
 async def test_each_text_is_one_event_on_stream_history_and_the_stream_of_many_jobs(
     http: httpx2.AsyncClient, gateway: str, desk: Desk
 ) -> None:
-    async with everything(gateway, "?platform=research") as many, many.open() as hearing:
+    async with all_jobs(gateway, "?platform=research") as many, many.open() as hearing:
         await live(desk, hearing)
         held = await desk.start("hostile")
         async with EventSource(gateway, "research.hostile") as source, source.open() as reading:

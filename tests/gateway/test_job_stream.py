@@ -12,17 +12,12 @@ import pytest
 from tailrace.gateway.live.live import Live
 from tailrace.streams.history.events import event_body
 from tailrace.streams.store.connection import Store
-from tests.gateway.event_source import EventSource, Message
+from tests.gateway.event_source import EventSource, Message, told
 from tests.gateway.gateways import gateway_thread
-from tests.gateway.test_history import END, forged, forgeries, history_of, race, story
-from tests.gateway.test_leaks import empty
-from tests.support.builders import Desk, tell
+from tests.gateway.histories import END, forged, forgeries, history_of, race, story
+from tests.gateway.watchers import empty
+from tests.support.builders import Desk
 from tests.support.eventually import eventually
-
-
-def told(messages: list[Message]) -> list[str]:
-    """What a client was told, in words; frames that are no events by their name."""
-    return [tell(m.told).replace("step ", "") if m.event == "message" else m.event for m in messages]
 
 
 async def test_a_stream_tells_the_past_then_the_present_then_the_end(

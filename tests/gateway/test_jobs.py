@@ -7,8 +7,8 @@ import httpx2
 
 from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import gateway_thread
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, forge, untouched
+from tests.support.problems import problem_of
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tests.gateway.test_history import END, history_of, race
+from tests.gateway.histories import END, history_of, race
 from tests.support.builders import Desk
 
 FIRST_BYTE_SECONDS = 5.0  # a machine with much else to do; usually it is a few milliseconds

@@ -6,6 +6,7 @@ from tailrace.gateway.live.live import Live
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.gateways import gateway_thread
+from tests.gateway.watchers import empty
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
@@ -27,15 +28,6 @@ async def test_a_channel_goes_with_its_last_watcher(valkey_url: str, desk: Desk)
             await desk.complete(held)
             await reading.rest()
         await empty(live)
-
-
-async def empty(live: Live) -> None:
-    """A departure is noticed when the connection's end has come through."""
-
-    async def look() -> bool:
-        return live.count == 0
-
-    await eventually("nobody watches", look)
 
 
 async def test_nobody_watching_leaves_the_feed_unread(valkey_url: str, store: Store, desk: Desk) -> None:

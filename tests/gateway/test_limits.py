@@ -13,6 +13,7 @@ import pytest
 from tailrace.gateway.access.limits import Caps
 from tests.gateway.gateways import GatewayProcess, gateway_thread
 from tests.gateway.keyrings import OLD, SETTING, WHOLE, shown
+from tests.gateway.raw import Socket, open_socket
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
@@ -139,7 +140,6 @@ async def test_one_connection_too_many_is_told_so(valkey_url: str) -> None:
 
 # Time
 
-Socket = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEAD = b"POST /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SLOW = {
@@ -150,13 +150,6 @@ SLOW = {
     "half a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5000\r\n{",
     "the body of a request that was answered": b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
 }
-
-
-async def open_socket(url: str, opening: bytes = b"") -> Socket:
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(opening)
-    return reader, writer
 
 
 async def ended(socket: Socket, seconds: float) -> bool:

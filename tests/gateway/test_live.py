@@ -9,15 +9,9 @@ import pytest
 from tailrace.gateway.live.live import Live
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.messages import Hint
-from tests.gateway.test_history import forged
+from tests.gateway.histories import forged
+from tests.gateway.watchers import Idle
 from tests.support.builders import Desk
-
-
-class Idle:
-    """A watcher that holds a channel and takes nothing from it."""
-
-    def wake(self) -> None:
-        pass
 
 
 @pytest.fixture

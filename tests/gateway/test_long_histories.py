@@ -16,7 +16,7 @@ from tailrace.streams.messages import Claim
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.holding import MOST_SECONDS, holding
-from tests.gateway.test_live import Idle
+from tests.gateway.watchers import Idle
 from tests.support.builders import Desk
 
 MANY = 100_000

@@ -14,11 +14,11 @@ from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_bodies import problem_of
-from tests.gateway.test_idempotency import ROUTES, id_of
+from tests.gateway.submitting import ROUTES, id_of
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 from tests.support.faults import Link
+from tests.support.problems import problem_of
 
 DRILL = {"platform": "research", "kind": "drill", "args": {"steps": 1}}
 

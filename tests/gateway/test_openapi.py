@@ -27,7 +27,7 @@ from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document, Told
 from tests.gateway.gateways import CHECKOUT
 from tests.gateway.keyrings import OF_SCOPE, SHOPS, WHOLE, shown
-from tests.gateway.test_api_keys import ROUTES
+from tests.gateway.routes import ROUTES
 from tests.support.builders import Desk
 
 DOCUMENTS = {locked: document(locked=locked) for locked in (False, True)}

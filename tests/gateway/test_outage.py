@@ -11,12 +11,10 @@ import pytest
 
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.store.connection import Store
-from tests.gateway.event_source import EventSource
+from tests.gateway.event_source import EventSource, all_jobs, told
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_all_jobs import everything
-from tests.gateway.test_bodies import problem_of
-from tests.gateway.test_job_stream import told
 from tests.support.builders import Desk
+from tests.support.problems import problem_of
 from tests.support.server import empty
 
 
@@ -79,7 +77,7 @@ async def test_without_a_store_requests_are_told_when_to_come_back(frail: OwnSto
 async def test_without_a_store_a_stream_says_so_and_has_its_client_come_back(frail: OwnStore, gateway: str) -> None:
     """Anything but 200 would end a browser's EventSource for good."""
     frail.kill()
-    sources = [EventSource(gateway, "research.a"), EventSource(gateway, "research.a"), everything(gateway)]
+    sources = [EventSource(gateway, "research.a"), EventSource(gateway, "research.a"), all_jobs(gateway)]
     for each, last_id in zip(sources, (None, "3-1700000000000000", None), strict=True):
         async with each as source, source.open(last_id) as reading:
             assert reading.response.status_code == 200
@@ -108,7 +106,7 @@ async def test_a_stream_outlives_its_store(frail: OwnStore, gateway: str, frail_
 async def test_a_stream_of_all_jobs_is_told_once_that_it_missed_something(
     frail: OwnStore, gateway: str, frail_desk: Desk
 ) -> None:
-    async with everything(gateway) as source, source.open() as reading:
+    async with all_jobs(gateway) as source, source.open() as reading:
         await frail_desk.start("a")
         assert (await reading.take(1))[0].told.status == "started"
         frail.kill()

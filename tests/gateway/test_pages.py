@@ -10,10 +10,10 @@ import pytest
 
 from tailrace.gateway.routes.pages import FOLDER, MEDIA_TYPES, POLICY
 from tailrace.streams.views.presence import PATIENCE_SECONDS
-from tests.gateway.test_bodies import problem_of
-from tests.gateway.test_requests import answer_to
+from tests.gateway.raw import answer_to
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
+from tests.support.problems import problem_of
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 

@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import untouched
 from tests.support.deployment import Deployment
+from tests.support.problems import problem_of
 
 PLAN = {"userId": "u1", "goal": "read music", "materialIds": ["m1", "m2"], "planId": "p1"}
 

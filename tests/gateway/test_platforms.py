@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import httpx2
 import pytest
@@ -13,30 +12,11 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.views.census import take_census
 from tailrace.streams.views.listing import list_jobs
 from tailrace.streams.views.overview import take_overviews
-from tests.gateway.test_bodies import JSON, problem_of
+from tests.gateway.lists import gather, get
 from tests.support.builders import Desk, untouched
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
-
-
-async def get(http: httpx2.AsyncClient, path: str) -> Any:
-    answer = await http.get(path)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-async def gather(http: httpx2.AsyncClient, path: str, limit: int) -> list[str]:
-    """All job ids of a list, page by page."""
-    found: list[str] = []
-    after = ""
-    for _ in range(100):
-        page = await get(http, f"{path}&limit={limit}{after}")
-        assert len(page["data"]) <= limit
-        found += [job["jobId"].partition(".")[2] for job in page["data"]]
-        if page["next"] is None:
-            return found
-        after = f"&after={page['next']}"
-    raise AssertionError("the list does not end")
+from tests.support.problems import JSON, problem_of
 
 
 async def one_of_each(desk: Desk) -> None:

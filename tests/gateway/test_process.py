@@ -13,9 +13,8 @@ import pytest
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process.settings import Environment
-from tests.gateway.event_source import EventSource
-from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment
-from tests.gateway.test_job_stream import told
+from tests.gateway.event_source import EventSource, told
+from tests.gateway.gateways import CHECKOUT, GatewayProcess, environment, failed_start
 from tests.support.builders import Desk
 
 BREAKING = """
@@ -32,23 +31,8 @@ sys.exit(main())
 """
 
 
-def gateway(store_url: str | None, *arguments: str, **variables: str) -> tuple[int, list[str]]:
-    """The exit code of a gateway that cannot start, and the lines it said."""
-    result = subprocess.run(
-        [sys.executable, "-m", "tailrace.gateway", *arguments],
-        cwd=CHECKOUT,
-        env=environment(store_url, **variables),
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-    assert result.stdout == ""
-    return result.returncode, result.stderr.splitlines()
-
-
 def test_without_any_store_it_says_what_to_do() -> None:
-    code, said = gateway(None)
+    code, said = failed_start(None)
     assert code == 69
     assert len(said) == 1
     assert "python3 -m ops up" in said[0]
@@ -75,7 +59,7 @@ def test_a_port_in_use_is_one_sentence(valkey_url: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        code, said = gateway(valkey_url, "--port", str(taken.getsockname()[1]))
+        code, said = failed_start(valkey_url, "--port", str(taken.getsockname()[1]))
     assert code == 1
     assert len(said) == 1
     assert "--port" in said[0]
@@ -88,16 +72,16 @@ def test_without_keys_only_this_machine_is_served(host: str) -> None:
 
 
 def test_a_wrong_setting_names_itself(valkey_url: str) -> None:
-    code, said = gateway(valkey_url, HOST="0.0.0.0")
+    code, said = failed_start(valkey_url, HOST="0.0.0.0")
     assert (code, len(said)) == (78, 1)
-    code, said = gateway(valkey_url, PORT="many")
+    code, said = failed_start(valkey_url, PORT="many")
     assert (code, len(said)) == (78, 1)
     assert "PORT" in said[0]
 
 
 def test_a_database_that_is_none_stops_it(valkey_url: str) -> None:
     for database, sentence in (("zz", "its database is no whole number"), ("99", "REDIS_URL names database 99")):
-        code, said = gateway(f"{valkey_url}?db={database}", "--port", "0")
+        code, said = failed_start(f"{valkey_url}?db={database}", "--port", "0")
         assert code == 78
         assert "REDIS_URL" in said[-1]
         assert sentence in said[-1]
@@ -111,7 +95,7 @@ def test_every_name_of_this_machine_will_do(host: str) -> None:
 async def test_a_store_that_would_lose_jobs_is_refused_at_the_start(valkey_url: str, desk: Desk) -> None:
     await desk.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
-        code, said = await asyncio.to_thread(gateway, valkey_url, "--port", "0")
+        code, said = await asyncio.to_thread(failed_start, valkey_url, "--port", "0")
     finally:
         await desk.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert code == 78

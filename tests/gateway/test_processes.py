@@ -4,9 +4,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from urllib.parse import urlsplit
+from collections.abc import Iterator
 
 import httpx2
 import psutil
@@ -17,12 +15,9 @@ from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process.settings import Environment
 from tests.gateway.event_source import EventSource, Message
-from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_process import gateway as fails
+from tests.gateway.gateways import TWO, GatewayProcess, children, connected, failed_start, serving
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
-
-TWO = {"TAILRACE_GATEWAY_PROCESSES": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -39,48 +34,10 @@ def ending(valkey_url: str) -> Iterator[GatewayProcess]:
         yield parent
 
 
-def children(parent: GatewayProcess) -> list[psutil.Process]:
-    return psutil.Process(parent.process.pid).children()
-
-
-async def serving(parent: GatewayProcess, count: int = 2) -> list[psutil.Process]:
-    """All of its processes, once each of them listens."""
-
-    def look_now() -> list[psutil.Process]:
-        found = []
-        for child in children(parent):
-            with suppress(psutil.NoSuchProcess):
-                if any(link.status == psutil.CONN_LISTEN for link in child.net_connections("tcp")):
-                    found.append(child)
-        return found if len(found) == count else []
-
-    async def look() -> list[psutil.Process]:
-        return look_now()
-
-    return await eventually(f"{count} processes listen", look)
-
-
 def clients_of(process: psutil.Process) -> set[int]:
     """The ports of those who are connected to it."""
     links = process.net_connections("tcp")
     return {link.raddr.port for link in links if link.status == psutil.CONN_ESTABLISHED and link.raddr}
-
-
-@asynccontextmanager
-async def connected(url: str, count: int) -> AsyncIterator[list[int]]:
-    """Clients that were answered and stay; their ports."""
-    address = urlsplit(url)
-    links = []
-    try:
-        for _ in range(count):
-            reader, writer = await asyncio.open_connection(address.hostname, address.port)
-            links.append(writer)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-        yield [writer.get_extra_info("sockname")[1] for writer in links]
-    finally:
-        for writer in links:
-            writer.close()
 
 
 async def test_all_of_them_serve_and_share_their_clients(kept: GatewayProcess) -> None:
@@ -205,7 +162,7 @@ async def test_a_port_that_several_share_is_taken(kept: GatewayProcess, valkey_u
     await serving(kept)
     for processes in ("1", "2"):
         arguments = ("--port", str(kept.port), "--processes", processes)
-        code, said = await asyncio.to_thread(fails, valkey_url, *arguments)
+        code, said = await asyncio.to_thread(failed_start, valkey_url, *arguments)
         assert code == 1
         assert len(said) == 1
         assert "--port" in said[0]
@@ -218,7 +175,7 @@ def test_a_wrong_number_of_processes_names_itself(wrong: str) -> None:
 
 
 def test_a_wrong_number_stops_it_and_the_flag_goes_before_the_setting(valkey_url: str) -> None:
-    code, said = fails(valkey_url, "--processes", "0", TAILRACE_GATEWAY_PROCESSES="2")
+    code, said = failed_start(valkey_url, "--processes", "0", TAILRACE_GATEWAY_PROCESSES="2")
     assert (code, len(said)) == (78, 1)
     assert "--processes is 0; it must be a whole number from 1 to 64" in said[0]
 

@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from tailrace.gateway.processes import FIRST_LOOKS, SILENT_LOOKS, Pulse
-from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_processes import TWO, connected, serving
+from tests.gateway.gateways import TWO, GatewayProcess, connected, serving
 from tests.support.eventually import eventually
 
 IMPATIENT = """

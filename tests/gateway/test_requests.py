@@ -8,18 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tailrace.gateway.server import HEAD_BYTES
+from tests.gateway.raw import answer_to
 from tests.support.builders import Desk
-
-
-async def answer_to(gateway: str, request: bytes) -> bytes:
-    """All that comes back until the gateway hangs up."""
-    address = urlsplit(gateway)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(request)
-    try:
-        return await asyncio.wait_for(reader.read(), 5)
-    finally:
-        writer.close()
 
 
 async def flood(gateway: str, opening: bytes, part: bytes) -> None:

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import untouched
+from tests.support.problems import problem_of
 
 HOURLY = {"name": "hourly", "kind": "drill", "args": {"steps": 1}, "every_seconds": 3600}
 PATH = "/api/platforms/research/schedules"

@@ -12,11 +12,11 @@ from tailrace.gateway.access.guard import NEEDS
 from tailrace.streams.keys import session_key
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
+from tests.gateway.costs import TRIES, commands
 from tests.gateway.gateways import gateway_thread
 from tests.gateway.keyrings import NEW, OF_SCOPE, OLD, UNKNOWN, VIEWER, WHOLE, shown
 from tests.gateway.raw import RawClient
-from tests.gateway.test_api_keys import CLOSED, filled
-from tests.gateway.test_doors import TRIES, commands
+from tests.gateway.routes import CLOSED, filled
 from tests.support.builders import Desk
 
 

@@ -1,23 +1,20 @@
 """Clients that never read: they cost little, harm nobody, are let go in time, and leave nothing behind."""
 
 import asyncio
-import select
-import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import httpx2
 import psutil
 import pytest
 from msgspec import Struct
 
-from tailrace.gateway.__main__ import allow_many_clients
 from tailrace.streams.history.events import event_body
 from tailrace.streams.store.connection import Store
-from tests.gateway.event_source import EventSource
+from tests.gateway.event_source import EventSource, all_jobs, live
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_all_jobs import everything, live
+from tests.gateway.raw import silent
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
@@ -59,26 +56,6 @@ async def peak(process: GatewayProcess) -> AsyncIterator[Callable[[], int]]:
         looking.cancel()
         with suppress(asyncio.CancelledError):
             await looking
-
-
-@contextmanager
-def silent(port: int, path: str, count: int) -> Iterator[list[socket.socket]]:
-    """Clients that ask for a stream, have the first word waiting for them, and never read it."""
-    links: list[socket.socket] = []
-    allow_many_clients()
-    try:
-        for _ in range(count):
-            link = socket.create_connection(("127.0.0.1", port))
-            links.append(link)
-            link.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        for link in links:
-            poll = select.poll()
-            poll.register(link, select.POLLIN)
-            assert poll.poll(30_000), "it was not answered"
-        yield links
-    finally:
-        for link in links:
-            link.close()
 
 
 class Healthy:
@@ -170,7 +147,7 @@ async def test_a_thousand_silent_clients_and_a_hundred_large_events(
 async def test_silent_clients_of_many_jobs_cost_little_and_are_let_go(valkey_url: str, desk: Desk) -> None:
     with GatewayProcess(valkey_url, ping_seconds=1.0) as process:
         before = await at_rest(process, desk.store)
-        async with everything(process.url) as source, source.open() as reading, peak(process) as most:
+        async with all_jobs(process.url) as source, source.open() as reading, peak(process) as most:
             await live(desk, reading)
             held = await desk.start("busy")
             hearing = asyncio.create_task(hear(reading.messages(), 5000))

@@ -11,8 +11,8 @@ from msgspec import json
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.replies import read_args
 from tailrace.streams.store.connection import Store
-from tests.gateway.test_bodies import problem_of
 from tests.support.builders import Desk, untouched
+from tests.support.problems import problem_of
 
 
 async def args_of(desk: Desk, key: str) -> Any:

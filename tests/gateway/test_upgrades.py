@@ -25,10 +25,10 @@ from tailrace.gateway.problems import Code, Refusal
 from tailrace.gateway.routes.bodies import read_body
 from tailrace.gateway.routes.platforms import SweepBody
 from tailrace.ops.up.own_store import free_port
-from tests.gateway.test_requests import answer_to
-from tests.page.test_nginx import AROUND, running
+from tests.gateway.raw import answer_to
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
+from tests.support.nginx import AROUND, running
 
 FILTER = b'{"kind":"other"}'
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"

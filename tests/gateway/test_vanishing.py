@@ -8,10 +8,9 @@ import pytest
 
 from tailrace.gateway.live.live import SURE_SECONDS
 from tailrace.streams.store.connection import Store
-from tests.gateway.event_source import EventSource
+from tests.gateway.event_source import EventSource, told
 from tests.gateway.gateways import GatewayProcess
-from tests.gateway.test_history import race
-from tests.gateway.test_job_stream import told
+from tests.gateway.histories import race
 from tests.support.builders import Desk
 
 PING_SECONDS = 0.5

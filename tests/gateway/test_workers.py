@@ -13,10 +13,10 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import About, Refused, encode
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views.presence import Presence
-from tests.gateway.test_bodies import JSON, problem_of
 from tests.support.builders import Desk, untouched
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.problems import JSON, problem_of
 
 
 async def workers(http: httpx2.AsyncClient, url: str = "") -> dict[str, dict[str, Any]]:

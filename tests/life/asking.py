@@ -10,9 +10,12 @@ from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import Status
+from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 
+PLATFORM = "research"
+KEYS = PlatformKeys(PLATFORM)
 STEERED = str(Path(__file__).parent / "steered.py")
 
 NO_PAUSE: Mapping[str, Any] = {"backoff_seconds": 0.05, "jitter": 0.0}
@@ -61,3 +64,32 @@ async def cancel(deployment: Deployment, job_id: str) -> str:
     platform, key = split_id(job_id)
     more = b',"by":"ops","reason":"not needed"'
     return await deployment.producer._transitions.cancel(PlatformKeys(platform), key, more)
+
+
+def rules(folder: Path, platform: str = PLATFORM, **fields: object) -> str:
+    """A configuration file with these rules for one platform."""
+    config = folder / "tailrace.toml"
+    lines = [f"{name} = {value!r}" for name, value in fields.items()]
+    config.write_text("\n".join([f"[platforms.{platform}]", *lines]))
+    return str(config)
+
+
+async def completed(deployment: Deployment, count: int, keys: PlatformKeys = KEYS, seconds: float = 50.0) -> list[str]:
+    """The keys of completed jobs in the order of their ends, once there are so many."""
+
+    async def look() -> list[bytes] | None:
+        ended: list[bytes] = await deployment.store.command("LRANGE", keys["ended_completed"], 0, -1)
+        return ended if len(ended) >= count else None
+
+    found = await eventually(f"{count} jobs are completed", look, seconds=seconds)
+    return [key.decode() for key in found or ()]
+
+
+async def nothing_left(deployment: Deployment, keys: PlatformKeys = KEYS) -> None:
+    """No order, no place of a limit key, nobody parked: all of it went with its jobs."""
+    desk = Desk(deployment.store, keys.platform)
+
+    async def look() -> bool:
+        return await desk.leftovers() == [] and not (await desk.look()).leases
+
+    await eventually("nothing is left beside the ended jobs", look)

@@ -15,7 +15,7 @@ from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.life.asking import STEERED, ask
-from tests.ops.test_up import Up
+from tests.ops.up_process import Up
 from tests.support.builders import tell
 from tests.support.checker import unclean
 from tests.support.deployment import Deployment

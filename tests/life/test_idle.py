@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.life.test_order import PLATFORM, rules
+from tests.life.asking import PLATFORM, rules
 from tests.support.deployment import Deployment
 from tests.support.processes import ConsumerProcess, Pace
 

@@ -13,9 +13,8 @@ from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import TERMINAL, Status
 from tailrace.streams.transitions import Transitions
-from tests.life.asking import STEERED, ask, at
+from tests.life.asking import PLATFORM, STEERED, ask, at, completed, nothing_left, rules
 from tests.life.conftest import lasting
-from tests.life.test_order import PLATFORM, completed, nothing_left, rules
 from tests.support.deployment import Deployment
 from tests.support.processes import Pace
 

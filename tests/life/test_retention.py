@@ -11,8 +11,7 @@ from tailrace.streams.options import Dedupe
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import Status
 from tailrace.streams.transitions import Transitions
-from tests.life.asking import ask, cancel, happened
-from tests.life.test_order import completed, rules
+from tests.life.asking import ask, cancel, completed, happened, rules
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 

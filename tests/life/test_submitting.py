@@ -14,7 +14,7 @@ from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
-from tests.life.test_order import completed
+from tests.life.asking import completed
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 

@@ -18,7 +18,7 @@ from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import GatewayProcess
 from tests.gateway.keyrings import shown
 from tests.ops.commands import Here, environment, tailrace
-from tests.ops.test_up import Up
+from tests.ops.up_process import Up
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 

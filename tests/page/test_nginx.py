@@ -4,10 +4,7 @@ import asyncio
 import os
 import re
 import shutil
-import signal
-import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,28 +12,17 @@ import httpx2
 import pytest
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.up.own_store import LIFELINE, free_port
+from tailrace.ops.up.own_store import free_port
 from tests.page.byhand import JobByHand
 from tests.page.visitors import Visitor
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.nginx import AROUND, running
 from tests.support.processes import GatewayProcess
 
 README = (CHECKOUT / "gateway" / "README.md").read_text(encoding="utf-8")
 (CONFIGURATION,) = re.findall(r"```nginx\n(.*?)```", README, flags=re.DOTALL)
 
-# What Debian's own nginx.conf would say, for one process that writes nowhere else.
-AROUND = """
-master_process off;
-pid nginx.pid;
-error_log error.log;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
-    {}
-}}
-"""
 
 LISTEN = """
     window.heard = [];
@@ -74,29 +60,6 @@ async def behind(
 
         await eventually(f"nginx answers; it said: {folder / 'error.log'}", ready)
         yield url, list(gateways)
-
-
-@contextmanager
-def running(command: list[str]) -> Iterator[None]:
-    """A program that ends with us, however we end."""
-    started = subprocess.Popen(
-        ["sh", "-c", LIFELINE, "sh", *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        assert started.stdin
-        assert started.stdout
-        started.stdin.close()
-        started.stdout.close()
-        try:
-            started.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(started.pid, signal.SIGKILL)
-            started.wait()
 
 
 async def serving(deployment: Deployment, gateways: list[GatewayProcess]) -> int:

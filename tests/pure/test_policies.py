@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.options import Options, Retrying
 from tailrace.streams.policies import EXTRACT, LEAST, MANY, MOST, SHOPS, Platforms, Policy
-from tests.pure.test_streams_readme import NONE, table
+from tests.support.streams_readme import NONE, table
 
 
 def test_the_platforms_of_the_box_are_there() -> None:

@@ -8,16 +8,7 @@ from tailrace.streams.functions import functions
 from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.states import CHANGES, Change, State, Status
-
-README = (Path(__file__).parents[2] / "streams" / "README.md").read_text(encoding="utf-8")
-NONE = "\N{EN DASH}"
-
-
-def table(title: str) -> dict[str, list[str]]:
-    """The rows of the table under a title, by their first cell."""
-    section = README.split(f"\n## {title}\n")[1].split("\n## ")[0]
-    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-    return {first.strip(): [cell.strip() for cell in rest] for first, *rest in rows[2:]}
+from tests.support.streams_readme import NONE, README, table
 
 
 def listed(words: list[str]) -> str:

@@ -15,9 +15,9 @@ from tailrace.streams.store import fitness
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, check_fitness, commands
 from tests.gateway.gateways import gateway_thread
-from tests.gateway.test_bodies import problem_of
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.problems import problem_of
 from tests.support.processes import GatewayProcess
 
 SOURCES = ("streams", "gateway", "consumers", "producers")
