@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 import anyio
 
 from tailrace.streams.errors import StoreError
+from tailrace.streams.replies import hear_bell
 from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
 from tailrace.streams.store.connection import Store
+from tailrace.streams.store.server import ping
 
 LINKS = 16  # a process may serve thousands of platforms, and has a bounded number of open files
 LISTEN_SECONDS = 5  # in one wait: a dead link goes unnoticed for a little longer than that
@@ -39,11 +41,11 @@ class Bells:
             while True:
                 try:
                     if deaf:
-                        await ears.command("PING")
+                        await ping(ears)
                         for name in names:
                             self._bells[name]()
                         deaf = False
-                    heard = await ears.command("BLPOP", *names, LISTEN_SECONDS)
+                    heard = await hear_bell(ears, names, LISTEN_SECONDS)
                     pause = 0.0
                 except StoreError:
                     deaf = True
@@ -51,8 +53,7 @@ class Bells:
                     await asyncio.sleep(pause)
                     continue
                 if heard:
-                    name = heard[0].decode()
-                    self._bells[name]()
+                    self._bells[heard]()
                     if len(names) > 1:  # the first one that has rung is heard: the others are not to wait for ever
-                        names.remove(name)
-                        names.append(name)
+                        names.remove(heard)
+                        names.append(heard)

@@ -99,6 +99,10 @@ class PlatformKeys:
         """The last starts of a limit key."""
         return f"{self.prefix}starts:{label}"
 
+    def dedupe(self, label: str) -> str:
+        """The job that other jobs with this key are the same as."""
+        return f"{self.prefix}dedupe:{label}"
+
     def bell(self, owner: str) -> str:
         """Where a consumer hears that there is work for it."""
         return f"{self.prefix}bell:{owner}"
@@ -112,6 +116,11 @@ class PlatformKeys:
 
     def id(self, key: str) -> str:
         return join_id(self.platform, key)
+
+
+def expiry_alarm(key: str) -> str:
+    """The member of `alarms` at which a job expires."""
+    return f"!{key}"
 
 
 def ticket_key(digest: str) -> str:

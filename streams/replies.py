@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.history.events import expand, history_of
-from tailrace.streams.keys import PlatformKeys, join_id
+from tailrace.streams.keys import PlatformKeys, expiry_alarm, join_id
 from tailrace.streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record, Sweep
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
@@ -23,11 +23,6 @@ NUMBERS = frozenset(
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:
     words = [word.decode(errors="replace") for word in flat]
     return dict(zip(words[::2], words[1::2], strict=True))
-
-
-def to_ms(clock: Sequence[bytes]) -> int:
-    """What TIME answers, in milliseconds."""
-    return int(clock[0]) * 1000 + int(clock[1]) // 1000
 
 
 def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | None:
@@ -228,6 +223,39 @@ async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes |
     flat: list[bytes] = entries[0][1] if entries else []
     inline: bytes | None = dict(zip(flat[::2], flat[1::2], strict=True)).get(b"args", kept)
     return inline
+
+
+class JobTimes(NamedTuple):
+    """What happens to a job by itself, and when; in milliseconds of the store's clock."""
+
+    run_at_ms: float | None
+    expires_ms: float | None
+
+
+async def read_times(store: Store, keys: PlatformKeys, key: str) -> JobTimes:
+    scores = await store.commands([("ZSCORE", keys["due"], key), ("ZSCORE", keys["alarms"], expiry_alarm(key))])
+    return JobTimes(*(None if score is None else float(score) for score in scores))
+
+
+async def is_kept(store: Store, keys: PlatformKeys, key: str) -> bool:
+    """Whether the store knows this job."""
+    return bool(await store.command("EXISTS", keys.record(key)))
+
+
+async def read_step_names(store: Store, keys: PlatformKeys, key: str) -> list[str]:
+    return [name.decode(errors="replace") for name in await store.command("HKEYS", keys.steps(key))]
+
+
+async def read_step(store: Store, keys: PlatformKeys, key: str, name: str) -> bytes | None:
+    """What a saved step gave, as JSON."""
+    value: bytes | None = await store.command("HGET", keys.steps(key), name.encode(errors="replace"))
+    return value
+
+
+async def hear_bell(store: Store, bells: Sequence[str], seconds: float) -> str | None:
+    """Wait until one of these bells rings, and silence it. None when none rang in time."""
+    heard = await store.command("BLPOP", *bells, seconds)
+    return heard[0].decode() if heard else None
 
 
 async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> dict[str, list[Any]]:

@@ -20,6 +20,7 @@ from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys, check_platform, check_word
 from tailrace.streams.options import NO_OPTIONS, Options
 from tailrace.streams.store.connection import Command, Store
+from tailrace.streams.store.server import to_ms
 
 Missed = Literal["skip", "once", "all"]
 
@@ -207,7 +208,7 @@ async def read_schedule(store: Store, keys: PlatformKeys, name: str) -> tuple[in
     clock, definition, tick = await store.commands(
         [("TIME",), ("HGET", keys["schedules"], name), ("ZSCORE", keys["ticks"], name)]
     )
-    return int(clock[0]) * 1000 + int(clock[1]) // 1000, definition, int(float(tick)) if tick else None
+    return to_ms(clock), definition, int(float(tick)) if tick else None
 
 
 async def read_schedules(store: Store, platforms: Sequence[PlatformKeys]) -> list[Planned]:

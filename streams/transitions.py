@@ -14,9 +14,10 @@ from tailrace.streams.functions import Script, build
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Errors, Job, Lease, Pulse, Sweep
 from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
-from tailrace.streams.replies import pairs, to_claims, to_errors, to_leases, to_ms, to_pulse, to_steps, to_sweep, which
+from tailrace.streams.replies import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
+from tailrace.streams.store.server import read_clock
 from tailrace.streams.waiting.position import Line, to_line
 
 MOST_PLATFORMS = 50  # in one call: a millisecond or two of the server's time
@@ -202,10 +203,10 @@ class Transitions:
 
         A platform with corrupt keys hides no other.
         """
-        clock, ticking = await asyncio.gather(
-            self.store.command("TIME"), which(self.store, [keys for keys, _ in platforms], ("ticks",))
+        now_ms, ticking = await asyncio.gather(
+            read_clock(self.store), which(self.store, [keys for keys, _ in platforms], ("ticks",))
         )
-        nothing = Agenda(to_ms(clock), None, [])
+        nothing = Agenda(now_ms, None, [])
         asked = [(keys, passed) for keys, passed in platforms if keys.platform in ticking]
         looks = [(keys, [Operation("agenda", (), (passed, TICKS, DEFINITION_BYTES))]) for keys, passed in asked]
         answers = iter(await self.run(TICKING, looks) if looks else ())

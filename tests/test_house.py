@@ -81,6 +81,29 @@ def test_only_keys_py_joins_the_names_of_keys() -> None:
     assert joined == []
 
 
+MAY_SEND_COMMANDS = tuple(ROOT / room for room in ("streams", "ops/doctor", "ops/bench", "tests"))
+
+
+def commands_sent(path: Path) -> Iterator[int]:
+    """The lines that call a method `command` or `commands`; `launch.command` is a command line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="launch"))):
+                pass
+            case ast.Call(func=ast.Attribute(attr="command" | "commands"), lineno=line):
+                yield line
+
+
+def test_only_streams_sends_commands_to_the_store() -> None:
+    sent = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in SOURCES
+        if path.suffix == ".py" and not any(path.is_relative_to(room) for room in MAY_SEND_COMMANDS)
+        for line in commands_sent(path)
+    ]
+    assert sent == []
+
+
 def own_names(package: ModuleType) -> Iterator[str]:
     """The public names a package gathers from its modules or defines itself."""
     for node in ast.parse(inspect.getsource(package)).body:

@@ -26,6 +26,7 @@ from tailrace.streams.policies import Policy
 from tailrace.streams.replies import read_leases_under, read_record
 from tailrace.streams.store.commit import MOST_OPERATIONS
 from tailrace.streams.store.connection import ServerRefusal
+from tailrace.streams.store.server import read_clock
 from tailrace.streams.transitions import Transitions, release
 
 log = structlog.get_logger()
@@ -116,8 +117,7 @@ class Overtime:
         """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
         record = await read_record(self._transitions.store, keys, lease.key)
         rules = rules_for(policy, record.options or "")
-        seconds, micros = await self._transitions.store.command("TIME")
-        now_ms, started_ms = int(seconds) * 1000 + int(micros) // 1000, record.started_ms or 0
+        now_ms, started_ms = await read_clock(self._transitions.store), record.started_ms or 0
         first_ms = record.first_ms or started_ms
         outcome = timed_out(rules, (started_ms - first_ms) / 1000)
         again = again_after(outcome, record.failures + 1, (now_ms - first_ms) / 1000, rules)

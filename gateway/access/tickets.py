@@ -19,7 +19,8 @@ from tailrace.gateway.routes.bodies import Body, JobId, Nothing, read_body
 from tailrace.gateway.routes.jobs import Jobs
 from tailrace.producers.kinds import Kinds
 from tailrace.streams.errors import JobNotFound
-from tailrace.streams.keys import session_key, ticket_key
+from tailrace.streams.replies import is_kept
+from tailrace.streams.sessions import keep_session, keep_ticket, read_session, remove_session, take_ticket
 from tailrace.streams.store.connection import Store
 
 TICKET_SECONDS: Final = 60
@@ -53,32 +54,31 @@ class Pouch:
         """A ticket for one look at this job, paid by this key."""
         ticket = TICKET_MARK + secrets.token_urlsafe(24)
         held = f"{key.name if key else ''} {job_id}"
-        await self._store.command("SET", ticket_key(hashed(ticket)), held, "PX", TICKET_SECONDS * 1000)
+        await keep_ticket(self._store, hashed(ticket), held, TICKET_SECONDS)
         return ticket
 
     async def redeem(self, ticket: str, job_id: str) -> str | None:
         """The name of the key that paid. Whatever the answer is, the ticket is gone."""
         if not _TICKET.fullmatch(ticket):  # the store is not asked for what was never given out
             return None
-        held = await self._store.command("GETDEL", ticket_key(hashed(ticket)))
-        name, _, wanted = (held or b"").decode(errors="replace").partition(" ")
+        held = await take_ticket(self._store, hashed(ticket)) or ""
+        name, _, wanted = held.partition(" ")
         return name if wanted == job_id else None
 
     async def open(self, key: Key) -> str:
         """A session for this key."""
         session = SESSION_MARK + secrets.token_urlsafe(32)
-        await self._store.command("SET", session_key(hashed(session)), key.name, "PX", SESSION_SECONDS * 1000)
+        await keep_session(self._store, hashed(session), key.name, SESSION_SECONDS)
         return session
 
     async def whose(self, session: str) -> str | None:
         """The name of the key of a session."""
         if not _SESSION.fullmatch(session):
             return None
-        name = await self._store.command("GET", session_key(hashed(session)))
-        return None if name is None else name.decode(errors="replace")
+        return await read_session(self._store, hashed(session))
 
     async def close(self, session: str) -> None:
-        await self._store.command("DEL", session_key(hashed(session)))
+        await remove_session(self._store, hashed(session))
 
 
 class Tickets:
@@ -92,7 +92,7 @@ class Tickets:
     async def issue(self, request: Request) -> Response:
         body = await read_body(request, TicketBody)
         job = self._jobs.find(body.jobId)
-        if job is None or not await self._store.command("EXISTS", job[0].record(job[1])):
+        if job is None or not await is_kept(self._store, *job):
             raise JobNotFound(body.jobId[:100])
         ticket = await self._pouch.issue(body.jobId, request.scope.get(CALLER))
         return reply({"ticket": ticket, "expiresIn": TICKET_SECONDS})

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from tailrace.gateway.problems import Code, Refusal
 from tailrace.gateway.replies import reply
 from tailrace.gateway.routes.jobs import Jobs
-from tailrace.streams.replies import read_args, read_record
+from tailrace.streams.replies import read_args, read_record, read_step, read_step_names
 from tailrace.streams.store.connection import Store
 
 
@@ -31,9 +31,8 @@ class Args:
         record = await read_record(self._store, keys, key)
         name = request.query_params.get("name")
         if name is None:
-            names = await self._store.command("HKEYS", keys.steps(key))
-            return reply({"data": {"jobId": record.id, "steps": [each.decode(errors="replace") for each in names]}})
-        value = await self._store.command("HGET", keys.steps(key), name.encode(errors="replace"))
+            return reply({"data": {"jobId": record.id, "steps": await read_step_names(self._store, keys, key)}})
+        value = await read_step(self._store, keys, key, name)
         if value is None:
             raise Refusal(Code.STEP_NOT_FOUND, f"job {record.id} has not saved a step of this name")
         return reply({"data": {"jobId": record.id, "name": name, "value": Raw(value)}})

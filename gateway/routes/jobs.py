@@ -19,6 +19,7 @@ from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import Record, encode
 from tailrace.streams.options import Retrying
 from tailrace.streams.policies import Platforms, Policy
+from tailrace.streams.replies import JobTimes, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
@@ -61,13 +62,6 @@ class End(Struct):
     expiresAt: str | None = None  # of one that was not started in time
 
 
-class Plans(Struct):
-    """What is still to come for a job by itself; in milliseconds of the store's clock."""
-
-    run_at_ms: float | None = None
-    expires_ms: float | None = None
-
-
 class Jobs:
     """The routes that tell of jobs and act on one."""
 
@@ -96,16 +90,14 @@ class Jobs:
 
     async def show(self, request: Request) -> Response:
         keys, key = self.locate(request)
-        times = self._store.commands([("ZSCORE", keys["due"], key), ("ZSCORE", keys["alarms"], f"!{key}")])
-        page, scores = await asyncio.gather(self._histories.end(keys, key), times)
+        page, times = await asyncio.gather(self._histories.end(keys, key), read_times(self._store, keys, key))
         record, events = page.record, page.events
-        plans = Plans(*(None if score is None else float(score) for score in scores))
         end = End()
         if record.state.ended and events:
             end = json.decode(events[-1], type=End)
         policy = self._platforms[record.platform]
-        job = description(record, progress_of(record.attempt, events), end, policy, plans)
-        job["waiting"] = await self._lookout.explain(keys, record, plans.run_at_ms, events)
+        job = description(record, progress_of(record.attempt, events), end, policy, times)
+        job["waiting"] = await self._lookout.explain(keys, record, times.run_at_ms, events)
         body = encode({"data": job})
         return tagged_reply(request, body) if record.state.ended else raw_reply(body)
 
@@ -161,7 +153,7 @@ def refused(keys: PlatformKeys, key: str, word: str, why: str) -> Exception:
     return Refusal(code, f"job {keys.id(key)} {how}; {why}", state=status_of(state))
 
 
-def description(record: Record, progress: float | None, end: End, policy: Policy, plans: Plans) -> dict[str, Any]:
+def description(record: Record, progress: float | None, end: End, policy: Policy, times: JobTimes) -> dict[str, Any]:
     worked_on = record.state is State.RUNNING or record.state.ended
     return {
         "jobId": record.id,
@@ -176,8 +168,8 @@ def description(record: Record, progress: float | None, end: End, policy: Policy
         "createdAt": iso(record.accepted_ms),
         "startedAt": time_of(record.started_ms),
         "endedAt": time_of(record.ended_ms),
-        "runAt": time_of(plans.run_at_ms) if record.state is State.DELAYED else None,
-        "expiresAt": end.expiresAt or (None if record.state.ended or record.attempt else time_of(plans.expires_ms)),
+        "runAt": time_of(times.run_at_ms) if record.state is State.DELAYED else None,
+        "expiresAt": end.expiresAt or (None if record.state.ended or record.attempt else time_of(times.expires_ms)),
         "workerId": record.owner if worked_on else None,
         "failures": record.failures,
         "crashes": record.crashes,

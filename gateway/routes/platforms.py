@@ -17,14 +17,14 @@ from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import at_ms
+from tailrace.streams.pauses import pause_platform
 from tailrace.streams.policies import Platforms
-from tailrace.streams.replies import to_ms
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.dead_letters import Group, Match, group_dead, list_dead, sweep_dead
 from tailrace.streams.views.listing import LIMIT, MOST, Listed, Page, list_jobs
-from tailrace.streams.views.overview import Overview, pause_note, read_pause, take_overviews
+from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import Consumer, Presence
 
 SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
@@ -116,9 +116,7 @@ class PlatformRoutes:
         """Start no more jobs of a platform; whoever paused it first is the one who is named."""
         keys = self.locate(request)
         body = await read_body(request, ActBody)
-        note = pause_note(body.by, iso(to_ms(await self._store.command("TIME"))))
-        await self._transitions.pause(keys, note)
-        by, since = read_pause(await self._store.command("HGET", keys["control"], "paused"))
+        _, by, since = await pause_platform(self._transitions, keys, body.by)
         return reply({"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since})
 
     async def resume(self, request: Request) -> Response:

@@ -13,16 +13,14 @@ from tailrace.ops.hints import command
 from tailrace.ops.nearest import meant
 from tailrace.producers.producer import new_key
 from tailrace.streams.errors import JobNotFound, TailraceError, WrongField
-from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import encode
+from tailrace.streams.pauses import pause_platform
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.process.settings import StreamsSettings
-from tailrace.streams.replies import to_ms
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.overview import pause_note, read_pause
 
 WHO, WHY = 100, 300  # characters, as over HTTP
 
@@ -73,12 +71,10 @@ async def drop(store: Store, options: argparse.Namespace) -> Answer:
 
 async def pause(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    note = pause_note(who(options), iso(to_ms(await store.command("TIME"))))
-    word = await Transitions(store).pause(keys, note)
-    by, since = read_pause(await store.command("HGET", keys["control"], "paused"))
+    already, by, since = await pause_platform(Transitions(store), keys, who(options))
     facts = {"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since}
-    already = f"was paused already, by {by or 'somebody'} at {since}" if word == "again" else "paused"
-    return facts, f"{keys.platform} {already}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
+    done = f"was paused already, by {by or 'somebody'} at {since}" if already else "paused"
+    return facts, f"{keys.platform} {done}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
 
 
 async def resume(store: Store, options: argparse.Namespace) -> Answer:

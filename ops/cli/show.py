@@ -16,7 +16,7 @@ from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.process.settings import StreamsSettings
-from tailrace.streams.replies import read_args
+from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
@@ -60,15 +60,13 @@ async def read(options: argparse.Namespace) -> dict[str, Any]:
         record, events = await read_story(store, options.job)
         keys = PlatformKeys(record.platform)
         args = await read_args(store, keys, record)
-        due, expires = await store.commands(
-            [("ZSCORE", keys["due"], record.key), ("ZSCORE", keys["alarms"], f"!{record.key}")]
-        )
-        waiting = await explain(store, record, None if due is None else float(due), events)
+        due, expires = await read_times(store, keys, record.key)
+        waiting = await explain(store, record, due, events)
     facts = facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
     if due is not None and record.state is State.DELAYED:
-        facts["runAt"] = iso(float(due))
+        facts["runAt"] = iso(due)
     if expires is not None and not record.attempt:
-        facts["expiresAt"] = iso(float(expires))
+        facts["expiresAt"] = iso(expires)
     if waiting is not None:
         facts["waiting"] = waiting
     return facts

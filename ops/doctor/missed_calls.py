@@ -15,9 +15,10 @@ from tailrace.streams.errors import JobNotFound
 from tailrace.streams.keys import BANDS, PlatformKeys
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.replies import read_record, to_ms
+from tailrace.streams.replies import read_record
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
+from tailrace.streams.store.server import to_ms
 from tailrace.streams.views.overview import take_overviews
 
 PATIENCE_SECONDS = 2.5  # hearts look once a second

@@ -1,4 +1,6 @@
-"""Which server stands behind us, and how full it is, in its own words."""
+"""Which server stands behind us, how full it is, and what time it has."""
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -20,3 +22,18 @@ async def read_server(store: Store) -> Server:
     version = about.get(f"{name}_version") or about.get("redis_version", "")
     limit = int(memory.get("maxmemory", 0))
     return Server(name, version, int(memory.get("used_memory", 0)), limit or None)
+
+
+async def ping(store: Store) -> None:
+    """Raises `StoreError` unless the server answers."""
+    await store.command("PING")
+
+
+async def read_clock(store: Store) -> int:
+    """The time of the server in milliseconds."""
+    return to_ms(await store.command("TIME"))
+
+
+def to_ms(clock: Sequence[bytes]) -> int:
+    """What TIME answers, in milliseconds."""
+    return int(clock[0]) * 1000 + int(clock[1]) // 1000

@@ -12,6 +12,7 @@ from tailrace.streams.messages import Lease, Record
 from tailrace.streams.replies import read_args, read_jobs, read_leases
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
+from tailrace.streams.store.server import to_ms
 
 PAGE = 250  # running jobs that are read in one trip
 
@@ -60,7 +61,7 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]
         commands += [("ZCARD", keys["due"]), ("HLEN", keys["leases"])]
     clock, *replies = await store.commands(commands)
-    now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
+    now_ms = to_ms(clock)
     waiting: dict[str, int] = {}
     found: list[Running] = []
     width = len(BANDS) + 2

@@ -10,9 +10,11 @@ from tailrace.streams.history.events import expand
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.messages import Record, decode_event
 from tailrace.streams.options import at_ms
-from tailrace.streams.replies import to_ms, to_record
+from tailrace.streams.pauses import read_pause
+from tailrace.streams.replies import to_record
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
+from tailrace.streams.store.server import to_ms
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
 NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front
@@ -113,21 +115,6 @@ async def count_apart(store: Store, platforms: Sequence[PlatformKeys]) -> dict[s
     )
     pairs = zip(platforms, counts[::2], counts[1::2], strict=True)
     return {keys.platform: failed + cancelled for keys, failed, cancelled in pairs}
-
-
-def pause_note(by: str | None, since: str) -> str:
-    """Who paused a platform and when, as the store keeps it."""
-    return f"{since} {by}" if by else since
-
-
-def read_pause(note: bytes | None) -> tuple[str | None, str | None]:
-    """Who paused a platform, and since when; whatever else somebody wrote there is who."""
-    text = (note or b"").decode(errors="replace")
-    since, _, by = text.partition(" ")
-    try:
-        return (by or None, since) if at_ms(since, "since") else (text or None, None)
-    except WrongField:
-        return text or None, None
 
 
 async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence[str]]]) -> dict[str, int]:

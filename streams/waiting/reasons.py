@@ -7,8 +7,8 @@ from msgspec import Struct
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import join_id
 from tailrace.streams.messages import Record
+from tailrace.streams.pauses import read_pause
 from tailrace.streams.policies import Policy
-from tailrace.streams.views.overview import read_pause
 from tailrace.streams.views.presence import Consumer
 from tailrace.streams.waiting.position import Line, Running, labels_of
 

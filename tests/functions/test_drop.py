@@ -54,7 +54,7 @@ async def test_the_key_of_a_newer_job_is_left_alone(desk: Desk) -> None:
     await desk.fail(held)
     await submit(desk, "b")
     await desk.transitions.drop(desk.keys, "a")
-    assert (await desk.store.command("GET", f"{desk.keys.prefix}dedupe:d")).decode() == "b"
+    assert (await desk.store.command("GET", desk.keys.dedupe("d"))).decode() == "b"
 
 
 @pytest.mark.parametrize("state", ["waiting", "delayed", "running", "completed"])

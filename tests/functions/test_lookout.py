@@ -6,10 +6,10 @@ import pytest
 
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import at_ms
+from tailrace.streams.pauses import pause_note
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views import presence as presence_module
-from tailrace.streams.views.overview import pause_note
 from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.explain import Lookout
 from tailrace.streams.waiting.reasons import Reason, Waiting
