@@ -114,7 +114,8 @@ async def test_the_level_holds_for_what_handlers_say(deployment: Deployment, tmp
 
 
 def test_a_record_is_a_line_for_people_with_its_traceback() -> None:
-    code = "import logging, streams.logs as logs; logs.configure_logs(); logs.about(job='research.a', attempt=2)\n"
+    code = "import logging, tailrace.streams.process.logs as logs\n"
+    code += "logs.configure_logs(); logs.about(job='research.a', attempt=2)\n"
     code += "try: 1 / 0\nexcept ZeroDivisionError: logging.getLogger('shop').exception('no %s', 'luck')"
     variables = {**os.environ, "LOG_FORMAT": "text", "LOG_LEVEL": "info"}
     ran = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
@@ -126,7 +127,7 @@ def test_a_record_is_a_line_for_people_with_its_traceback() -> None:
 
 def test_a_log_that_cannot_be_written_ends_no_process() -> None:
     """As on a full disk: each write to this device fails so."""
-    code = "import logging, structlog, streams.logs as logs; logs.configure_logs()\n"
+    code = "import logging, structlog, tailrace.streams.process.logs as logs; logs.configure_logs()\n"
     code += (
         "structlog.get_logger().error('lost')\nlogging.getLogger('shop').error('lost')\nprint('alive', flush=True)\n"
     )

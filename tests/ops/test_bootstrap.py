@@ -57,13 +57,13 @@ def run(options):
 
 
 def make_checkout(folder: Path) -> Path:
-    (folder / "ops").mkdir(parents=True)
+    (folder / "ops" / "cli").mkdir(parents=True)
     (folder / "tailrace").mkdir()
     (folder / "tailrace" / "ops").symlink_to("../ops")
     shutil.copy(CHECKOUT / "tailrace" / "__init__.py", folder / "tailrace" / "__init__.py")
     for name in ("__init__.py", "__main__.py", "bootstrap.py", "commands.py", "hints.py", "nearest.py"):
         shutil.copy(CHECKOUT / "ops" / name, folder / "ops" / name)
-    (folder / "ops" / "running.py").write_text(COMMAND)
+    (folder / "ops" / "cli" / "running.py").write_text(COMMAND)
     (folder / "pyproject.toml").write_text(PROJECT)
     (folder / "backend.py").write_text(BACKEND)
     return folder

@@ -333,7 +333,7 @@ async def test_show_says_so_while_the_consumer_is_frozen(deployment: Deployment,
 
 def test_no_line_for_people_ends_with_spaces(valkey_url: str, here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("platforms", "workers"):  # how long they wait for a beat that does not come
-        monkeypatch.setattr(f"ops.{command}.Presence", partial(Presence, patience_seconds=0.3))
+        monkeypatch.setattr(f"tailrace.ops.cli.{command}.Presence", partial(Presence, patience_seconds=0.3))
 
     async def scene() -> None:
         async with Store(valkey_url) as store:
