@@ -11,8 +11,8 @@ from msgspec import Struct
 from tailrace.consumers.bells import Bells
 from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.news import News
-from tailrace.consumers.heart.shared_memory import SLOTS, Page, Places
-from tailrace.consumers.heart.supervisor import Keeper
+from tailrace.consumers.heart.shared_memory import SLOTS, LeaseTable, Places
+from tailrace.consumers.heart.supervisor import HeartSupervisor
 from tailrace.consumers.heart.vitals import Vitals
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.reader import Reader
@@ -32,7 +32,7 @@ from tailrace.streams.transitions import Transitions, release
 log = structlog.get_logger()
 
 MOST_AT_ONCE = 64  # jobs in one claim: small enough that two calls under way keep both sides busy
-MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot on the page until it is answered
+MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot in the table until it is answered
 MOST_NAMED = 100  # jobs in one line of the log
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
 
@@ -42,7 +42,7 @@ def longest_sleep(platforms: int) -> float:
     return max(5.0, platforms / 30)
 
 
-class Line(Struct, frozen=True):
+class ServedPlatform(Struct, frozen=True):
     """One platform as this consumer serves it."""
 
     keys: PlatformKeys
@@ -61,16 +61,16 @@ class Consumer:
         self._platforms = platforms
         self._handlers = handlers
         self._store = store
-        self._page = Page()
-        self._vitals = Vitals(self._page)
+        self._table = LeaseTable()
+        self._vitals = Vitals(self._table)
         self._shutdown: Shutdown | None = None
         self.left_behind = 0  # jobs that it could not hand back when it left
         self.restarting = False  # it leaves because somebody asked for a restart: its supervisor starts it anew
         self._offload = Offload(self._settings.obey_seconds)
         self._lines = self._make_lines()
-        self._keeper = Keeper(self._instructions(), self._hear)
+        self._supervisor = HeartSupervisor(self._instructions(), self._hear)
 
-    def _make_lines(self) -> dict[str, Line]:
+    def _make_lines(self) -> dict[str, ServedPlatform]:
         transitions = Transitions(self._store)
         process = Room(min(self._settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lanes: dict[str, Room] = {}
@@ -85,7 +85,7 @@ class Consumer:
                 policy,
                 self._settings.owner,
                 self._handlers,
-                Places(self._page, number),
+                Places(self._table, number),
                 lambda rooms=rooms: rooms.give(1),  # type: ignore[misc]
             )
             sleep = longest_sleep(len(self._settings.platforms))
@@ -97,7 +97,7 @@ class Consumer:
             runner.offload = self._offload
             runner.refused = self._vitals.refuse
             runner.obey_seconds = self._settings.obey_seconds
-            lines[platform] = Line(keys, reader, runner, committer)
+            lines[platform] = ServedPlatform(keys, reader, runner, committer)
         return lines
 
     def _instructions(self) -> Instructions:
@@ -106,7 +106,7 @@ class Consumer:
             url=self._store.url,
             owner=settings.owner,
             consumer_pid=os.getpid(),
-            page_fd=self._page.fd,
+            table_fd=self._table.fd,
             platforms=settings.platforms,
             policies=tuple(self._platforms[platform] for platform in settings.platforms),
             beat_seconds=settings.beat_seconds,
@@ -122,12 +122,12 @@ class Consumer:
         log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
         with self._offload, Watchdog(self._suspects, ticked=self._vitals.tick):
             await self._serve(shutdown)
-        self._page.close()
+        self._table.close()
         log.info("consumer_stopped", owner=self._settings.owner)
 
     async def _serve(self, shutdown: Shutdown) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keeper.run)
+            tasks.start_soon(self._supervisor.run)
             for line in self._lines.values():
                 tasks.start_soon(line.committer.run)
             bells = {line.keys.bell(self._settings.owner): line.reader.ring for line in self._lines.values()}
@@ -139,7 +139,7 @@ class Consumer:
     def _may_claim(self) -> bool:
         """Whether beats arrive: a lease that nobody beats for would soon count as lost, and its job run twice."""
         good_seconds = self._settings.deadline_seconds - self._settings.beat_seconds
-        return time.monotonic() < self._page.last_beat() + good_seconds
+        return time.monotonic() < self._table.last_beat() + good_seconds
 
     async def _drain(self, shutdown: Shutdown) -> None:
         running = self._running()
@@ -164,7 +164,7 @@ class Consumer:
         with anyio.move_on_after(SETTLE_SECONDS):
             await self._quiet()
         self._tell_left_behind()
-        await self._keeper.goodbye()
+        await self._supervisor.goodbye()
 
     def _tell_left_behind(self) -> None:
         """What the store did not take back comes back as lost, which counts a crash: say which jobs these are."""

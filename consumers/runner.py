@@ -40,7 +40,7 @@ log = structlog.get_logger()
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
 
 
-class Running:
+class RunningAttempt:
     """An attempt under way, as the runner holds it."""
 
     __slots__ = ("alone", "attempt", "begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
@@ -78,7 +78,7 @@ class Runner:
         self._places = places
         self._done = done
         self._timers = Timers()
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RunningAttempt] = {}
         self._refused: dict[str, str] = {}  # jobs that came too late, by nonce: they are handed back just now
         self.obey_seconds = 5.0  # as the consumer's settings say
         self.offload = Offload()  # the consumer sets one for all its platforms
@@ -90,13 +90,13 @@ class Runner:
         rules = rules_for(self._policy, claim.options)
         seconds = seconds_left(rules, claim.age_seconds)
         deadline = time.monotonic() + seconds if seconds is not None else 0.0
-        running = Running(claim, rules, self._places.hold(claim.nonce, deadline), alone)
+        running = RunningAttempt(claim, rules, self._places.hold(claim.nonce, deadline), alone)
         self.running[claim.nonce] = running
         running.task = asyncio.get_running_loop().create_task(self._live(running))
         if seconds is not None:
             running.timer = self._timers.after(seconds, lambda: self._time_out(running))
 
-    def _time_out(self, running: Running) -> None:
+    def _time_out(self, running: RunningAttempt) -> None:
         if running.settling or running.ending:
             return
         log.warning("attempt_timed_out", job=self._keys.id(running.claim.key), attempt=running.claim.number)
@@ -112,7 +112,7 @@ class Runner:
         if running and running.ending is None and not running.settling:
             self._stop(running, ending)
 
-    def _stop(self, running: Running, ending: Outcome) -> None:
+    def _stop(self, running: RunningAttempt, ending: Outcome) -> None:
         """Cancel a handler; one that does not care is settled all the same, and refused from then on."""
         self._end(running.claim.nonce, ending)
         self._places.tell(running.slot)
@@ -163,7 +163,7 @@ class Runner:
             running.ending = ending
             running.task.cancel()
 
-    async def _live(self, running: Running) -> None:
+    async def _live(self, running: RunningAttempt) -> None:
         """Whatever a handler does, its attempt ends in an outcome: one that never settled would run for ever."""
         job_id, number = self._keys.id(running.claim.key), running.claim.number
         about(job=job_id, attempt=number, platform=self._keys.platform, owner=self._owner)
@@ -177,7 +177,7 @@ class Runner:
         if not running.settling:
             self._settle(running, outcome)
 
-    async def _outcome(self, running: Running) -> Outcome:
+    async def _outcome(self, running: RunningAttempt) -> Outcome:
         claim = running.claim
         handler = self._handlers.get(claim.kind)
         if handler is None:
@@ -205,7 +205,7 @@ class Runner:
             await attempt.quiet()
             return Delayed(later.seconds, hold=isinstance(later, RateLimited))
 
-    def _settle(self, running: Running, outcome: Outcome) -> None:
+    def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
         self._places.settle(running.slot)
@@ -223,7 +223,7 @@ class Runner:
             operation = self._operation(running, Failed(failure_of(error)))
         self.committer.say(operation, lambda answer: self._settled(running, answer))
 
-    def _operation(self, running: Running, outcome: Outcome) -> Operation:
+    def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
         claim, rules = running.claim, running.rules
         if isinstance(outcome, Released):
             return release(self._keys, claim.key, claim.nonce, rules.max_starts)
@@ -252,7 +252,7 @@ class Runner:
     def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
         return event_body(claim.number, status, self._owner, **more)
 
-    def _settled(self, running: Running, answer: Any) -> None:
+    def _settled(self, running: RunningAttempt, answer: Any) -> None:
         try:
             self._finished(running, word(answer))
         except BrokenOperation as error:
@@ -264,7 +264,7 @@ class Runner:
             )
             self._finished(running, "broken")
 
-    def _finished(self, running: Running, how: str) -> None:
+    def _finished(self, running: RunningAttempt, how: str) -> None:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
             self._places.free(running.slot)
@@ -274,7 +274,7 @@ class Runner:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
             asyncio.get_running_loop().call_later(ECHO_SECONDS, self._tell_refused, running, how == "lost")
 
-    def _tell_refused(self, running: Running, settled_late: bool) -> None:
+    def _tell_refused(self, running: RunningAttempt, settled_late: bool) -> None:
         writes = (running.attempt.refused if running.attempt else 0) + settled_late
         if writes:
             self.refused(self._keys.id(running.claim.key), running.claim.number, writes)

@@ -54,7 +54,7 @@ def enter_environment(command: str) -> None:
     """Return when `command` can run in this Python; else make or mend `.venv` and start again inside it."""
     if not is_checkout():
         return  # installed: the packages came with it
-    environment = Environment(CHECKOUT)
+    environment = VirtualEnvironment(CHECKOUT)
     if environment.is_ours() and environment.is_this_python():
         if environment.is_ready():
             return
@@ -80,7 +80,7 @@ def require_checkout() -> Path:
     return CHECKOUT
 
 
-class Environment:
+class VirtualEnvironment:
     """The `.venv` of a checkout.
 
     Its stamp says for which folder it was made and, by its time, from which pyproject.toml. A `.venv` without

@@ -119,7 +119,7 @@ class Lease(Struct, frozen=True, gc=False):
     deadline_seconds: float
 
 
-class Pulse(Struct, frozen=True):
+class BeatReply(Struct, frozen=True):
     """What a heart hears when it beats on a platform."""
 
     lost: list[str]  # nonces its consumer runs and no longer owns
@@ -136,7 +136,7 @@ class Sweep(Struct, frozen=True):
     mended: list[str]  # keys of the jobs that were put right
 
 
-class Refused(Struct, frozen=True):
+class RefusedWrites(Struct, frozen=True):
     """Writes of an attempt that the fence kept out, as its consumer counted them."""
 
     job_id: str
@@ -154,7 +154,7 @@ class About(Struct, frozen=True, omit_defaults=True):
     deadline_seconds: Annotated[float, Meta(gt=0)] | None = None  # silent for as long, it is taken for lost
     memory_bytes: int | None = None
     lag_seconds: float | None = None  # the longest time its loop was held, of the last seconds
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedWrites, ...] = ()
 
 
 class Hint(Struct, frozen=True, gc=False):

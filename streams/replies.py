@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.history.events import expand, history_of
 from tailrace.streams.keys import PlatformKeys, expiry_alarm, join_id
-from tailrace.streams.messages import Claim, Errors, Hint, Lease, OfType, Pulse, Record, Sweep
+from tailrace.streams.messages import BeatReply, Claim, Errors, Hint, Lease, OfType, Record, Sweep
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 
@@ -73,9 +73,9 @@ def to_leases(texts: Mapping[str, str]) -> list[Lease]:
     return leases
 
 
-def to_pulse(answer: Sequence[Any]) -> Pulse:
+def to_beat(answer: Sequence[Any]) -> BeatReply:
     lost, stray, stop = ([word.decode() for word in words] for words in answer[:3])
-    return Pulse(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
+    return BeatReply(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
 
 
 def to_sweep(answer: Sequence[Any]) -> Sweep:

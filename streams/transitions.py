@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.functions import Script, build
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Claim, Errors, Job, Lease, Pulse, Sweep
+from tailrace.streams.messages import BeatReply, Claim, Errors, Job, Lease, Sweep
 from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
-from tailrace.streams.replies import pairs, to_claims, to_errors, to_leases, to_pulse, to_steps, to_sweep, which
+from tailrace.streams.replies import pairs, to_beat, to_claims, to_errors, to_leases, to_steps, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
 from tailrace.streams.store.server import read_clock
@@ -223,10 +223,10 @@ class Transitions:
 
     async def beat(
         self, held: Sequence[tuple[PlatformKeys, Sequence[str]]], owner: str, about: bytes = b""
-    ) -> list[Pulse]:
+    ) -> list[BeatReply]:
         """Beat on platforms, in one call. `about` is what the owner has to tell of itself, if that is new."""
         sheets = [(keys, [Operation("beat", (), (owner, " ".join(nonces), about))]) for keys, nonces in held]
-        return [to_pulse(checked(answer)) for answer in await self.run(BEATING, sheets)]
+        return [to_beat(checked(answer)) for answer in await self.run(BEATING, sheets)]
 
     async def wake(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> int:
         """Bring what is due in line, on platforms, in one call; how many there were."""

@@ -135,3 +135,17 @@ def test_no_file_imports_from_a_test_file() -> None:
     assert [
         str(path.relative_to(ROOT)) for path in SOURCES if path.suffix == ".py" and pattern.search(path.read_text())
     ] == []
+
+
+BEING_RENAMED = {"Operation", "Trends"}  # each still stands for a table of routes too
+
+
+def test_a_class_name_means_one_thing() -> None:
+    named = [
+        node.name
+        for path in SOURCES
+        if path.suffix == ".py" and "tests" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in named if named.count(name) > 1} <= BEING_RENAMED

@@ -22,12 +22,12 @@ from tailrace.consumers.heart.news import GOODBYE, LEAVE_SECONDS, News, tell
 from tailrace.consumers.heart.overtime import Overtime
 from tailrace.consumers.heart.recovery import Recovery
 from tailrace.consumers.heart.retention import Retention
-from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.silences import Silences
 from tailrace.consumers.heart.ticker import Ticker
 from tailrace.streams.errors import BadConfiguration, StoreError
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Pulse
+from tailrace.streams.messages import BeatReply
 from tailrace.streams.process.logs import configure_logs
 from tailrace.streams.store.connection import ANSWER_SECONDS, Store
 from tailrace.streams.transitions import BrokenOperation, Transitions
@@ -63,18 +63,18 @@ class Outage:
 class Heart:
     """Beats, observes, reclaims."""
 
-    def __init__(self, instructions: Instructions, transitions: Transitions, page: Page) -> None:
+    def __init__(self, instructions: Instructions, transitions: Transitions, table: LeaseTable) -> None:
         self._to = instructions
         self._transitions = transitions
-        self._page = page
+        self._table = table
         self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
         self._consumer = psutil.Process(instructions.consumer_pid)
-        self._about = Introduction(self._consumer, page, instructions.deadline_seconds)
+        self._about = Introduction(self._consumer, table, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
         self._recovery = Recovery(instructions, transitions, self._silences)
         self._retention = Retention(instructions, transitions)
         self._mender = Mender(instructions, transitions)
-        self._overtime = Overtime(instructions, transitions, page)
+        self._overtime = Overtime(instructions, transitions, table)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
         self._outage = Outage(instructions.owner)
         self._restarts: dict[str, int] = {}  # how often each platform had been asked when we first heard of it
@@ -105,7 +105,7 @@ class Heart:
                     self._outage.end()
                     if about:
                         self._about.heard()
-                    self._page.beat(sent)
+                    self._table.beat(sent)
                     self._tell(self._news(pulses))
             await anyio.sleep(pause)
 
@@ -122,13 +122,13 @@ class Heart:
                 return
             self._overtime.told_consumer([nonce for _, nonce in (*line.lost, *line.stop)])
 
-    async def _beat_once(self, about: bytes) -> dict[str, Pulse]:
-        held = dict(zip(self._to.platforms, self._page.held(len(self._keys)), strict=True))
+    async def _beat_once(self, about: bytes) -> dict[str, BeatReply]:
+        held = dict(zip(self._to.platforms, self._table.held(len(self._keys)), strict=True))
 
-        pulses: dict[str, list[Pulse]] = {}
+        pulses: dict[str, list[BeatReply]] = {}
         for portion in portions(held, MOST_HELD):
 
-            async def beat(platforms: Sequence[PlatformKeys], portion: Portion = portion) -> list[Pulse]:
+            async def beat(platforms: Sequence[PlatformKeys], portion: Portion = portion) -> list[BeatReply]:
                 sheets = [(keys, portion[keys.platform]) for keys in platforms]
                 return await self._transitions.beat(sheets, self._to.owner, about)
 
@@ -136,10 +136,10 @@ class Heart:
                 pulses.setdefault(platform, []).append(pulse)
         return {platform: joined(each, held[platform]) for platform, each in pulses.items()}
 
-    def _news(self, pulses: Mapping[str, Pulse]) -> News:
+    def _news(self, pulses: Mapping[str, BeatReply]) -> News:
         heard = pulses.items()
         before = {platform: self._restarts.setdefault(platform, pulse.restarts) for platform, pulse in heard}
-        untold = self._page.untold()
+        untold = self._table.untold()
         return News(
             lost=[(platform, nonce) for platform, pulse in heard for nonce in pulse.lost if nonce in untold],
             stray=[(platform, *job) for platform, pulse in heard for job in pulse.stray],
@@ -214,10 +214,10 @@ def portions(held: Portion, most: int) -> Iterator[Portion]:
     yield portion
 
 
-def joined(pulses: Sequence[Pulse], held: Sequence[str]) -> Pulse:
+def joined(pulses: Sequence[BeatReply], held: Sequence[str]) -> BeatReply:
     """What the portions of a platform brought: what one of them did not name another may have."""
     named = set(held)
-    return Pulse(
+    return BeatReply(
         lost=[nonce for pulse in pulses for nonce in pulse.lost],
         stray=sorted({job for pulse in pulses for job in pulse.stray if job[1] not in named}),
         stop=[nonce for pulse in pulses for nonce in pulse.stop],
@@ -243,4 +243,4 @@ async def main(instructions: Instructions) -> None:
     configure_logs()
     patience = min(ANSWER_SECONDS, instructions.deadline_seconds / 3)
     async with Store(instructions.url, answer_seconds=patience) as store:
-        await Heart(instructions, Transitions(store), Page(instructions.page_fd)).run()
+        await Heart(instructions, Transitions(store), LeaseTable(instructions.table_fd)).run()

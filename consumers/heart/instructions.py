@@ -11,7 +11,7 @@ class Instructions(Struct, frozen=True):
     url: str
     owner: str
     consumer_pid: int
-    page_fd: int
+    table_fd: int
     platforms: tuple[str, ...]
     policies: tuple[Policy, ...]  # one for each platform
     beat_seconds: float

@@ -8,7 +8,7 @@ from importlib import metadata
 import psutil
 from msgspec.structs import replace
 
-from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.vitals import Note, read_note
 from tailrace.streams.history.events import iso
 from tailrace.streams.messages import About, encode
@@ -21,9 +21,9 @@ HELD_SECONDS = 1.0  # a loop that is held for longer is told of with each beat
 class Introduction:
     """What is to be told with the next beat, if anything is new."""
 
-    def __init__(self, consumer: psutil.Process, page: Page, deadline_seconds: float) -> None:
+    def __init__(self, consumer: psutil.Process, table: LeaseTable, deadline_seconds: float) -> None:
         self._consumer = consumer
-        self._page = page
+        self._table = table
         self._lasting = About(
             host=socket.gethostname()[:64],
             pid=consumer.pid,
@@ -38,7 +38,7 @@ class Introduction:
     def news(self) -> bytes:
         """JSON, or nothing. It is told again until somebody says that it was `heard`."""
         now = time.monotonic()
-        self._note = read_note(self._page) or self._note
+        self._note = read_note(self._table) or self._note
         refused = self._note.refused if self._note else ()
         lag_seconds = self._note.lag_seconds(now) if self._note else None
         if now < self._next and refused == self._told and (lag_seconds or 0) < HELD_SECONDS:

@@ -1,9 +1,9 @@
 """Ends a consumer whose handler holds the interpreter past its time: only another process can.
 
 A handler that gives way is cancelled by its runner, in time. One that does not (a computation, a blocking call) keeps
-its attempt on the page beyond its deadline, beyond a request to stop, or after it lost its job. Then the attempt is
+its attempt in the table beyond its deadline, beyond a request to stop, or after it lost its job. Then the attempt is
 settled from here, what else the consumer runs is handed back at no cost, and the process is killed; its supervisor
-starts another. The time to obey counts from when the consumer told the attempt, which it notes on the page; for one
+starts another. The time to obey counts from when the consumer told the attempt, which it notes in the table; for one
 whose loop is held and hears nothing, from when it was said to it.
 """
 
@@ -17,7 +17,7 @@ import structlog
 
 from tailrace.consumers.backoff import again_after, rules_for, timed_out
 from tailrace.consumers.heart.instructions import Instructions
-from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.runner import failure_members
 from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
 from tailrace.streams.keys import PlatformKeys
@@ -38,10 +38,10 @@ END_SECONDS = 2.0  # after the warning and the time to obey: its runner would ha
 class Overtime:
     """Watches the attempts of one consumer."""
 
-    def __init__(self, instructions: Instructions, transitions: Transitions, page: Page) -> None:
+    def __init__(self, instructions: Instructions, transitions: Transitions, table: LeaseTable) -> None:
         self._to = instructions
         self._transitions = transitions
-        self._page = page
+        self._table = table
         self._said: dict[str, float] = {}  # nonces of attempts that the consumer should stop, and when we said so
         self._warned: dict[str, float] = {}  # nonces of attempts that were warned of, and since when
 
@@ -64,10 +64,10 @@ class Overtime:
 
     async def watch(self, now: float) -> None:
         """Warn of attempts that are past their time, and end the process of one that does not stop."""
-        held = dict(zip(self._to.platforms, self._page.held(len(self._to.platforms)), strict=True))
-        there, untold = {nonce for nonces in held.values() for nonce in nonces}, self._page.untold()
+        held = dict(zip(self._to.platforms, self._table.held(len(self._to.platforms)), strict=True))
+        there, untold = {nonce for nonces in held.values() for nonce in nonces}, self._table.untold()
         self._said = {nonce: since for nonce, since in self._said.items() if nonce in untold}
-        late = {n: since for n, since in (self._said | self._page.late(now)).items() if now - since >= WARN_SECONDS}
+        late = {n: since for n, since in (self._said | self._table.late(now)).items() if now - since >= WARN_SECONDS}
         self._warned = {nonce: since for nonce, since in self._warned.items() if nonce in late}
         ours = {lease.nonce: (platform, lease) for platform, lease in await self._leases(held, late)}
         for nonce, since in late.items():

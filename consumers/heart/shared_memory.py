@@ -1,4 +1,4 @@
-"""The page a consumer and its heart share: which leases are held right now, and how it fares, without a message."""
+"""The table a consumer and its heart share: which leases are held right now, and how it fares, without a message."""
 
 import math
 import mmap
@@ -22,14 +22,14 @@ LONGEST_NOTE = 2046
 SIZE = NOTE + 2 + LONGEST_NOTE
 
 
-class Page:
+class LeaseTable:
     """A table of slots in shared memory: one process writes, one reads; a torn read names a nonce nobody has.
 
     All times are of the monotonic clock, which both processes share.
     """
 
     def __init__(self, fd: int | None = None) -> None:
-        """Make a new page, or open the one behind an inherited descriptor."""
+        """Make a new table, or open the one behind an inherited descriptor."""
         self.fd = _anonymous_file() if fd is None else fd
         self._memory = mmap.mmap(self.fd, SIZE)
         self._free = list(range(SLOTS - 1, -1, -1))
@@ -129,30 +129,30 @@ class Page:
 
 
 class Places:
-    """The part of a page that one platform's runner writes."""
+    """The part of a table that one platform's runner writes."""
 
-    def __init__(self, page: Page, number: int) -> None:
-        self._page = page
+    def __init__(self, table: LeaseTable, number: int) -> None:
+        self._table = table
         self._number = number
 
     def hold(self, nonce: str, deadline: float) -> int:
-        return self._page.hold(self._number, nonce, deadline)
+        return self._table.hold(self._number, nonce, deadline)
 
     def tell(self, slot: int) -> None:
-        self._page.tell(slot)
+        self._table.tell(slot)
 
     def settle(self, slot: int) -> None:
-        self._page.settle(slot)
+        self._table.settle(slot)
 
     def free(self, slot: int) -> None:
-        self._page.free(slot)
+        self._table.free(slot)
 
 
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("tailrace-page")
+        fd = os.memfd_create("tailrace-leases")
     else:
-        fd, path = tempfile.mkstemp(prefix="tailrace-page-")
+        fd, path = tempfile.mkstemp(prefix="tailrace-leases-")
         os.unlink(path)
     os.ftruncate(fd, SIZE)
     return fd

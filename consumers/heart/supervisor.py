@@ -19,7 +19,7 @@ RESTART_SECONDS = 0.2  # one that dies at once must not be started as fast as it
 START_SECONDS = 15.0  # a new process on a busy machine may take this long to its first beat
 
 
-class Keeper:
+class HeartSupervisor:
     """One heart at a time."""
 
     def __init__(self, instructions: Instructions, heard: Callable[[News], None]) -> None:
@@ -55,7 +55,7 @@ class Keeper:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
-        descriptors = [fd for fd in (self._instructions.page_fd, self._instructions.lifeline_fd) if fd is not None]
+        descriptors = [fd for fd in (self._instructions.table_fd, self._instructions.lifeline_fd) if fd is not None]
         heart = subprocess.Popen(
             launch.command("tailrace.consumers.heart"),
             stdin=subprocess.PIPE,
@@ -71,7 +71,7 @@ class Keeper:
         """Hear the heart until it ends or says nothing for two beats."""
         assert heart.stdout is not None
         patience = START_SECONDS
-        lines = Lines()
+        lines = LineSplitter()
         while True:
             begun = time.monotonic()
             with anyio.move_on_after(patience) as waiting:
@@ -94,7 +94,7 @@ class Keeper:
             self._heart = None
 
 
-class Lines:
+class LineSplitter:
     """Whole lines out of what a pipe brings in pieces."""
 
     def __init__(self) -> None:

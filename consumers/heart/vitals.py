@@ -1,4 +1,4 @@
-"""How a consumer fares, noted on the page it shares with its heart: how long its loop was held, what was refused."""
+"""How a consumer fares, noted in the table it shares with its heart: how long its loop was held, what was refused."""
 
 import time
 from collections import deque
@@ -6,20 +6,20 @@ from collections import deque
 import msgspec
 from msgspec import Struct
 
-from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.watchdog import TICK_SECONDS
-from tailrace.streams.messages import Refused, encode
+from tailrace.streams.messages import RefusedWrites, encode
 
 REMEMBERED = 40  # ticks of the loop: the last ten seconds
 MOST_REFUSED = 8  # attempts that are named
 
 
 class Note(Struct, frozen=True, array_like=True):
-    """What stands on the page."""
+    """What stands in the table."""
 
     ticked: float  # when the loop last ran, on the monotonic clock
     held_seconds: float  # the longest it was held lately
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedWrites, ...] = ()
 
     def lag_seconds(self, now: float) -> float:
         """A loop that is held just now cannot say so itself."""
@@ -29,15 +29,15 @@ class Note(Struct, frozen=True, array_like=True):
 class Vitals:
     """Noted by the loop itself, with each of its ticks."""
 
-    def __init__(self, page: Page) -> None:
-        self._page = page
+    def __init__(self, table: LeaseTable) -> None:
+        self._table = table
         self._held: deque[float] = deque(maxlen=REMEMBERED)
         self._refused: dict[tuple[str, int], int] = {}
 
     def tick(self, held_seconds: float) -> None:
         self._held.append(max(0.0, held_seconds))
-        refused = tuple(Refused(job_id, attempt, n) for (job_id, attempt), n in self._refused.items())
-        self._page.note(encode(Note(time.monotonic(), max(self._held), refused)))
+        refused = tuple(RefusedWrites(job_id, attempt, n) for (job_id, attempt), n in self._refused.items())
+        self._table.note(encode(Note(time.monotonic(), max(self._held), refused)))
 
     def refuse(self, job_id: str, attempt: int, writes: int) -> None:
         """An attempt wrote after its job was taken over."""
@@ -49,9 +49,9 @@ class Vitals:
 _decode = msgspec.json.Decoder(Note).decode
 
 
-def read_note(page: Page) -> Note | None:
+def read_note(table: LeaseTable) -> Note | None:
     """What the consumer noted last; None: nothing yet, or it is writing just now."""
     try:
-        return _decode(page.noted())
+        return _decode(table.noted())
     except msgspec.MsgspecError:
         return None

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.middleware import call_through
-from tailrace.consumers.offload.processes import Processes
+from tailrace.consumers.offload.processes import WorkerProcesses
 from tailrace.consumers.offload.threads import Threads
 from tailrace.consumers.registry import Handler
 
@@ -18,7 +18,7 @@ class Offload:
         """After `obey_seconds` the runner settles an attempt by itself; what does not stop is given up before."""
         stop_seconds = 0.8 * obey_seconds
         self._threads = Threads(stop_seconds)
-        self._processes = Processes(min(stop_seconds, TIDY_SECONDS))
+        self._processes = WorkerProcesses(min(stop_seconds, TIDY_SECONDS))
 
     async def call(self, handler: Handler, attempt: Attempt[Any]) -> Any:
         """The handler's result. When this is cancelled, the thread or process is told to stop, and waited for a little.

@@ -47,7 +47,7 @@ class GaveUpElsewhere(RaisedElsewhere, GiveUp):
     """A handler gave up in its worker process."""
 
 
-class Processes:
+class WorkerProcesses:
     """As many worker processes as handlers run in processes at the same time."""
 
     def __init__(self, stop_seconds: float) -> None:

@@ -131,14 +131,14 @@ class Budget:
         if scope["type"] != "http" or scope["method"] in SAFE:
             await self._app(scope, receive, send)
             return
-        held = scope[HELD] = Held(self)
+        held = scope[HELD] = HeldBytes(self)
         try:
             await self._app(scope, receive, send)
         finally:
             self.left += held.bytes
 
 
-class Held:
+class HeldBytes:
     """What one request holds of the budget, until it is answered."""
 
     __slots__ = ("_budget", "bytes")

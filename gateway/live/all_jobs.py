@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tailrace.gateway.live.frames import HEADERS, PING, RESET, farewell, greeting, store_away
-from tailrace.gateway.live.job_stream import Connection
+from tailrace.gateway.live.job_stream import StreamConnection
 from tailrace.gateway.live.live import Live
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id, split_id
@@ -39,11 +39,11 @@ class Client:
         self._unsent: list[bytes] = []  # shared with all others
         self._size = 0
         self._began = False
-        self._connection: Connection | None = None
+        self._connection: StreamConnection | None = None
         self.news = asyncio.Event()
         self.over = False
 
-    def connect(self, connection: Connection) -> None:
+    def connect(self, connection: StreamConnection) -> None:
         self._connection = connection
 
     def wants(self, platform: str) -> bool:

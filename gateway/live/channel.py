@@ -23,7 +23,7 @@ def frame(head: Head, raw: bytes) -> bytes:
     return b"id: %b\ndata: %b\n\n" % (head.id.encode(), raw)
 
 
-class Held:
+class HeldFrames:
     """Frames of a history, from behind some event on.
 
     The log of a job that has shown `seq` events normally holds `seq - 1` entries, because `queued` is not stored.
@@ -116,7 +116,7 @@ class Held:
         place = number - self.base - 1
         return 0 <= place < len(self.frames) and self.frames[place].startswith(b"id: %b\n" % event_id)
 
-    def continues(self, shown: "Held") -> bool:
+    def continues(self, shown: "HeldFrames") -> bool:
         """Whether all that was shown stands here too, at the same places."""
         skipped = shown.base - self.base
         if shown.base and not self.has(shown.base, shown.base_id):
@@ -141,8 +141,8 @@ class Channel:
         self.reading = False  # a read of the log is under way: only it may change the channel
         self._heard = 0.0  # when the last word of it came
         self._wanted: int | None = None  # the number of the event to begin behind
-        self._held: Held | None = None
-        self._draft: Held | None = None  # another beginning, as far as it was read
+        self._held: HeldFrames | None = None
+        self._draft: HeldFrames | None = None  # another beginning, as far as it was read
         self._joined: tuple[int, int, bytes] = (0, 0, b"")
 
     def want(self, base: int) -> None:
@@ -179,7 +179,7 @@ class Channel:
         """The number of the event to read the log from."""
         wanted = self._wanted or 0
         if self.unread and (self._draft is None or self._draft.base > wanted):
-            self._draft = Held(self.job_id, wanted)
+            self._draft = HeldFrames(self.job_id, wanted)
         reading = self._draft or self._held
         assert reading is not None
         return reading.next_read
@@ -203,7 +203,7 @@ class Channel:
 
     def _begin_again(self) -> bool:
         """The log is not what it was, or not in order: only all of it can tell."""
-        self._wanted, self._draft = 0, Held(self.job_id, 0)
+        self._wanted, self._draft = 0, HeldFrames(self.job_id, 0)
         return False
 
     def follow(self, hint: Hint) -> bool:

@@ -29,7 +29,7 @@ ENDS = {State.COMPLETED: Status.COMPLETED, State.FAILED: Status.FAILED, State.CA
 _ID = re.compile(r"([0-9]{1,18})-[0-9]{1,24}")
 
 
-class Page(Struct, frozen=True):
+class HistoryPage(Struct, frozen=True):
     """Some visible events, as they are sent."""
 
     record: Record
@@ -52,18 +52,20 @@ class Histories:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def whole(self, keys: PlatformKeys, key: str) -> Page:
+    async def whole(self, keys: PlatformKeys, key: str) -> HistoryPage:
         while True:
             with suppress(Replaced):
                 return await self._whole(keys, key)
 
-    async def _whole(self, keys: PlatformKeys, key: str) -> Page:
+    async def _whole(self, keys: PlatformKeys, key: str) -> HistoryPage:
         fold, shown = Fold(keys.id(key)), []
         async for part in self._parts(keys, key, 1, compare=False):
             shown += [raw for raw in part.events if (head := read_head(raw)) and fold.accept(head)]
-        return Page(part.record, shown)
+        return HistoryPage(part.record, shown)
 
-    async def page(self, keys: PlatformKeys, key: str, after: str, limit: int | None, *, current: bool = False) -> Page:
+    async def page(
+        self, keys: PlatformKeys, key: str, after: str, limit: int | None, *, current: bool = False
+    ) -> HistoryPage:
         """At most `limit` events behind the one with the id `after`; `current`: only those of the current attempt.
 
         Raises `WrongField` when the history has no such event.
@@ -79,11 +81,11 @@ class Histories:
                 raise unknown_event()
             shown = shown[places[0] :]
         chosen = [raw for head, raw in shown if not current or is_current(page.record, head)]
-        return Page(page.record, chosen[:limit])
+        return HistoryPage(page.record, chosen[:limit])
 
     async def _short(
         self, keys: PlatformKeys, key: str, after: str, limit: int | None, *, current: bool
-    ) -> Page | None:
+    ) -> HistoryPage | None:
         """The page by itself; None: only the whole log can tell."""
         number = number_of(after) if after else 0
         if number is None:
@@ -109,7 +111,7 @@ class Histories:
                     shown.append(raw)
             if limit and len(shown) >= limit:
                 break
-        return Page(part.record, shown[:limit]) if begun else None
+        return HistoryPage(part.record, shown[:limit]) if begun else None
 
     async def _has(self, keys: PlatformKeys, key: str, number: int, event_id: str) -> bool:
         (reply,) = await read_logs(self._store, [(keys, key, number)], 1)
@@ -117,17 +119,17 @@ class Histories:
         head = read_head(part.events[0]) if part and part.events and part.in_order else None
         return head is not None and head.id == event_id
 
-    async def end(self, keys: PlatformKeys, key: str) -> Page:
+    async def end(self, keys: PlatformKeys, key: str) -> HistoryPage:
         """The last events of a job: of one that has ended, at least its end and how far its last attempt was."""
         count = FEW
         while True:
             record, events = await read_job(self._store, keys, key, first=-count)
             if not record.state.ended:
-                return Page(record, events)
+                return HistoryPage(record, events)
             if not is_end(record, events):  # reopened meanwhile, or written into by hand
                 return await self.whole(keys, key)
             if len(events) < count or any(tells_progress(record, raw) for raw in events):
-                return Page(record, events)
+                return HistoryPage(record, events)
             count *= 8
 
     async def _parts(

@@ -37,7 +37,7 @@ class Flow(Protocol):
     async def drain(self) -> None: ...
 
 
-class Connection(Protocol):
+class StreamConnection(Protocol):
     """What a stream needs of the connection that its request came by."""
 
     @property
@@ -114,7 +114,7 @@ class Stream(Response):
 class Subscriber:
     """A cursor into a channel, and what its client has to be told beside the events."""
 
-    def __init__(self, live: Live, connection: Connection) -> None:
+    def __init__(self, live: Live, connection: StreamConnection) -> None:
         self._live = live
         self._transport = connection.transport
         self._flow = connection.flow

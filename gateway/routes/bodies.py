@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from tailrace.gateway.access.api_keys import CALLER, Key
-from tailrace.gateway.access.limits import HELD, Held
+from tailrace.gateway.access.limits import HELD, HeldBytes
 from tailrace.gateway.problems import Code, Refusal
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import WrongField
@@ -103,7 +103,7 @@ async def read_bytes(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 12 or int(length) > most):
         raise too_large
-    held: Held = request.scope[HELD]
+    held: HeldBytes = request.scope[HELD]
     body = bytearray()
     async for part in request.stream():
         held.take(len(part))

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tailrace.gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
 from tailrace.gateway.live.history_cache import KeptHistories, Told
-from tailrace.gateway.live.history_pages import Histories, Page, is_end
+from tailrace.gateway.live.history_pages import Histories, HistoryPage, is_end
 from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
 from tailrace.gateway.routes.jobs import Jobs
 from tailrace.streams.errors import WrongField
@@ -109,7 +109,7 @@ def tag_of(events: Sequence[bytes]) -> bytes:
     return etag_of(b"\n".join([*events[:1], *events[-1:]]))
 
 
-def body_of(page: Page) -> bytes:
+def body_of(page: HistoryPage) -> bytes:
     return b"[%b]" % b",".join(page.events)
 
 

@@ -12,7 +12,7 @@ from tailrace.gateway.live.live import Live
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views.overview import Overview, take_overviews
-from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.views.presence import ConsumerPresence, Presence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
@@ -39,7 +39,9 @@ class Metrics:
 class Moment(Collector):
     """What was there when somebody asked."""
 
-    def __init__(self, overviews: list[Overview], consumers: list[Consumer], watched: int, process: int) -> None:
+    def __init__(
+        self, overviews: list[Overview], consumers: list[ConsumerPresence], watched: int, process: int
+    ) -> None:
         self._overviews = overviews
         self._consumers = consumers
         self._watched = watched

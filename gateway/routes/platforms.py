@@ -23,9 +23,9 @@ from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.dead_letters import Group, Match, group_dead, list_dead, sweep_dead
-from tailrace.streams.views.listing import LIMIT, MOST, Listed, Page, list_jobs
+from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed, list_jobs
 from tailrace.streams.views.overview import Overview, take_overviews
-from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.views.presence import ConsumerPresence, Presence
 
 SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
 
@@ -135,7 +135,7 @@ def locate(platforms: Platforms, request: Request) -> PlatformKeys:
     return PlatformKeys(name)
 
 
-async def seen(presence: Presence, request: Request) -> list[Consumer]:
+async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
     """The consumers; who does not know them yet waits for a beat, unless the request says `wait=0`."""
     wait = request.query_params.get("wait", "1")
     if wait not in {"0", "1"}:
@@ -157,7 +157,7 @@ def paging(request: Request) -> tuple[int, str]:
     return limit, after
 
 
-def page_reply(page: Page) -> Response:
+def page_reply(page: JobListing) -> Response:
     return reply({"data": [listed(job) for job in page.jobs], "next": page.next})
 
 
@@ -185,7 +185,7 @@ def grouped(group: Group) -> dict[str, Any]:
     return {"platform": group.platform, "error": group.error, "count": group.count, "newest": newest}
 
 
-def alive_on(consumers: list[Consumer]) -> dict[str, list[str]]:
+def alive_on(consumers: list[ConsumerPresence]) -> dict[str, list[str]]:
     """The consumers that live, by platform."""
     served: dict[str, list[str]] = {}
     for each in consumers:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tailrace.gateway.routes.bodies import JobId, PlatformName, Word
-from tailrace.streams.messages import Failure, Refused
+from tailrace.streams.messages import Failure, RefusedWrites
 from tailrace.streams.options import Priority
 from tailrace.streams.waiting.reasons import Waiting
 
@@ -212,7 +212,7 @@ class WorkerSeen(Struct, frozen=True):
     started_at: Time | None
     memory_bytes: Count | None
     lag_seconds: Seconds | None
-    refused: list[Refused]
+    refused: list[RefusedWrites]
 
 
 class WorkerCounts(Struct, frozen=True):

@@ -17,7 +17,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import About
 from tailrace.streams.policies import Platforms
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.views.presence import ConsumerPresence, Presence
 
 NOTHING = About()
 
@@ -68,7 +68,7 @@ class Workers:
         return sorted(owner for owner, counter in beats.items() if counter != "0")
 
 
-def described(consumer: Consumer, about: About = NOTHING, jobs: Sequence[str] = ()) -> dict[str, Any]:
+def described(consumer: ConsumerPresence, about: About = NOTHING, jobs: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "worker_id": consumer.owner,
         "platforms": consumer.platforms,

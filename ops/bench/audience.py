@@ -13,14 +13,14 @@ END = b"\nevent: end\n"
 _REPORTED = re.compile(rb'"data":(\d+)[,}]')  # when the handler reported it, in ns of the machine's monotonic clock
 
 
-class Audience:
+class LiveClients:
     """`async with Audience(…):` everybody is there and has heard that the job waits; from here on it counts."""
 
     def __init__(self, address: tuple[str, int], job_id: str, clients: int) -> None:
         self._address = address
         self._request = f"GET /research/stream/{job_id} HTTP/1.1\r\nHost: {address[0]}\r\n\r\n".encode()
         self._clients = clients
-        self._listeners: list[Listener] = []
+        self._listeners: list[LiveClient] = []
         self._all_here = asyncio.Event()
         self._all_told = asyncio.Event()
         self._here = self._told = 0
@@ -41,7 +41,7 @@ class Audience:
         loop = asyncio.get_running_loop()
         try:
             for _ in range(self._clients):
-                _, listener = await loop.create_connection(lambda: Listener(self, self._request), *self._address)
+                _, listener = await loop.create_connection(lambda: LiveClient(self, self._request), *self._address)
                 self._listeners.append(listener)
             await self._wait(self._all_here)
         except OSError as error:
@@ -95,10 +95,10 @@ class Audience:
         self._all_told.set()
 
 
-class Listener(asyncio.Protocol):
+class LiveClient(asyncio.Protocol):
     """One client: as little work as possible, because all of them share a processor with what is measured."""
 
-    def __init__(self, audience: Audience, request: bytes) -> None:
+    def __init__(self, audience: LiveClients, request: bytes) -> None:
         self._audience = audience
         self._request = request
         self._transport: asyncio.Transport | None = None

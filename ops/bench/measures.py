@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tailrace.ops.bench import jobs as benchjobs
-from tailrace.ops.bench.audience import Audience
+from tailrace.ops.bench.audience import LiveClients
 from tailrace.ops.bench.figures import Figure, rate, spread
 from tailrace.ops.bench.workbench import CONCURRENCY, HOST, Pace, Workbench
 from tailrace.producers import Producer, Submission
@@ -226,10 +226,10 @@ async def sse(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     ]
 
 
-async def broadcast(bench: Bench, keys: PlatformKeys, port: int, todo: benchjobs.Broadcast) -> Audience:
+async def broadcast(bench: Bench, keys: PlatformKeys, port: int, todo: benchjobs.Broadcast) -> LiveClients:
     """One job before an audience. It waits for its consumer until everybody is there."""
     key = await bench.submit(keys, "broadcast", msgspec.to_builtins(todo))
-    async with Audience((HOST, port), keys.id(key), bench.extent.clients) as audience:
+    async with LiveClients((HOST, port), keys.id(key), bench.extent.clients) as audience:
         with bench.workbench.consumer(keys), anyio.move_on_after(WORK_SECONDS):
             await audience.to_the_end()
     if not audience.deliveries:

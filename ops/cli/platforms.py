@@ -12,7 +12,7 @@ from tailrace.ops.terminal import number, plain, row, show_table, span, table
 from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.overview import Overview, take_overviews
-from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.views.presence import ConsumerPresence, Presence
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,14 +35,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def look(options: argparse.Namespace) -> tuple[list[Overview], list[Consumer]]:
+async def look(options: argparse.Namespace) -> tuple[list[Overview], list[ConsumerPresence]]:
     async with reach(options.data) as store:
         platforms = StreamsSettings.read().platforms
         consumers = await Presence(Transitions(store), platforms).see()
         return await take_overviews(store, platforms), consumers
 
 
-def alive_on(platform: str, consumers: list[Consumer]) -> list[str]:
+def alive_on(platform: str, consumers: list[ConsumerPresence]) -> list[str]:
     return [each.owner for each in consumers if each.alive and platform in each.platforms]
 
 

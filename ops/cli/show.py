@@ -20,7 +20,7 @@ from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.views.presence import ConsumerPresence, Presence
 from tailrace.streams.waiting.explain import Lookout
 from tailrace.streams.waiting.reasons import Waiting
 
@@ -75,7 +75,7 @@ async def read(options: argparse.Namespace) -> dict[str, Any]:
 class Watching(Presence):
     """Waits for a beat where others take a look: whoever has not beaten by then is not counted on."""
 
-    async def glance(self) -> list[Consumer]:
+    async def glance(self) -> list[ConsumerPresence]:
         return [each if each.alive else replace(each, deadline_seconds=0.0) for each in await self.see()]
 
 

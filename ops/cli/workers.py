@@ -11,7 +11,7 @@ from tailrace.streams.messages import About
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.presence import Consumer, Presence
+from tailrace.streams.views.presence import ConsumerPresence, Presence
 
 WORDS = {True: "alive", False: "silent", None: "silent"}
 JOBS = 3  # named in the table; the rest is counted
@@ -48,13 +48,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def look(options: argparse.Namespace) -> tuple[list[Consumer], dict[str, About], dict[str, list[str]]]:
+async def look(options: argparse.Namespace) -> tuple[list[ConsumerPresence], dict[str, About], dict[str, list[str]]]:
     async with reach(options.data) as store:
         presence = Presence(Transitions(store), StreamsSettings.read().platforms)
         return await presence.see(), await presence.told(), await presence.jobs()
 
 
-def about_of(consumer: Consumer, abouts: dict[str, About]) -> About:
+def about_of(consumer: ConsumerPresence, abouts: dict[str, About]) -> About:
     """What it tells of itself; one that never beat tells nothing."""
     return abouts.get(consumer.owner, About())
 
@@ -67,7 +67,7 @@ def megabytes(memory: int | None) -> str:
     return "" if memory is None else f"{memory / 1e6:.0f} MB"
 
 
-def seen(consumer: Consumer) -> str:
+def seen(consumer: ConsumerPresence) -> str:
     """What we saw ourselves: when its beat counter changed, or for how long it did not."""
     if consumer.changed_seconds is None:
         return f"none in {span(consumer.watched_seconds)}"

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tailrace.ops.race.monitor import Monitor, Write
 from tailrace.ops.race.violations import Event, violations
-from tailrace.ops.race.watcher import Watcher
+from tailrace.ops.race.watcher import StreamWatcher
 from tailrace.ops.up.children import Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.errors import TailraceError
@@ -83,7 +83,7 @@ class Round(Struct):
         return found + [f"the next job: {violation}" for violation in violations(self.next_job)]
 
 
-class Runner:
+class RaceConsumer:
     """A consumer as a process group that can be frozen and thawed."""
 
     def __init__(self, family: Family, name: str) -> None:
@@ -159,7 +159,7 @@ class Racetrack:
             ends.callback(monitor.stop)
             monitor.start()
             job = self._submit("stubborn", {"steps": STEPS, "seconds": STEP_SECONDS})
-            watchers = [Watcher((HOST, self._port), job), Watcher((HOST, self._port), job, leaves_after=3)]
+            watchers = [StreamWatcher((HOST, self._port), job), StreamWatcher((HOST, self._port), job, leaves_after=3)]
             for watcher in watchers:
                 watcher.start()
             began = self._said(monitor, job, "started", 1)
@@ -203,8 +203,8 @@ class Racetrack:
             race.troubles += a.end("A")
         return race
 
-    def _runner(self, ends: ExitStack, name: str) -> Runner:
-        runner = Runner(self._family, name)
+    def _runner(self, ends: ExitStack, name: str) -> RaceConsumer:
+        runner = RaceConsumer(self._family, name)
         ends.callback(runner.kill)
         return runner
 

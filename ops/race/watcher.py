@@ -8,7 +8,7 @@ from typing import Any
 PATIENCE_SECONDS = 30.0
 
 
-class Watcher(threading.Thread):
+class StreamWatcher(threading.Thread):
     """Gathers what a job's stream tells, until the stream says that this was all."""
 
     def __init__(self, address: tuple[str, int], job_id: str, *, leaves_after: int = 0) -> None:

@@ -64,7 +64,7 @@ def add_facts(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Muta
     return {**facts, **event} if (facts := _facts.get()) else event
 
 
-class Lines(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """Writes records of the standard library as lines like our own."""
 
     def __init__(self, processors: Sequence[Processor]) -> None:
@@ -129,7 +129,7 @@ def configure_logs(environment: Environment | None = None) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines(steps))
+    handler.setFormatter(LogFormatter(steps))
     logging.basicConfig(level=level, handlers=[handler])
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tailrace.streams.store.connection import Store, info_fields
 
 
-class Server(Struct, frozen=True):
+class ServerInfo(Struct, frozen=True):
     """A server as INFO tells it."""
 
     name: str  # valkey or redis
@@ -16,12 +16,12 @@ class Server(Struct, frozen=True):
     memory_limit_bytes: int | None  # None: as much as the machine has
 
 
-async def read_server(store: Store) -> Server:
+async def read_server(store: Store) -> ServerInfo:
     about, memory = [info_fields(raw) for raw in await store.commands([("INFO", "server"), ("INFO", "memory")])]
     name = about.get("server_name", "redis")
     version = about.get(f"{name}_version") or about.get("redis_version", "")
     limit = int(memory.get("maxmemory", 0))
-    return Server(name, version, int(memory.get("used_memory", 0)), limit or None)
+    return ServerInfo(name, version, int(memory.get("used_memory", 0)), limit or None)
 
 
 async def ping(store: Store) -> None:

@@ -17,7 +17,7 @@ from tailrace.streams.store.server import to_ms
 PAGE = 250  # running jobs that are read in one trip
 
 
-class Running(Struct, frozen=True):
+class RunningJob(Struct, frozen=True):
     """A job that has an owner right now."""
 
     record: Record
@@ -29,7 +29,7 @@ class Running(Struct, frozen=True):
 class Census(Struct, frozen=True):
     """Counts of one moment."""
 
-    running: tuple[Running, ...]
+    running: tuple[RunningJob, ...]
     waiting: dict[str, int]  # platform -> jobs, only where some wait
 
 
@@ -63,7 +63,7 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     clock, *replies = await store.commands(commands)
     now_ms = to_ms(clock)
     waiting: dict[str, int] = {}
-    found: list[Running] = []
+    found: list[RunningJob] = []
     width = len(BANDS) + 2
     for index, keys in enumerate(all_keys):
         *lengths, resting, running = replies[index * width : (index + 1) * width]
@@ -75,13 +75,13 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     return Census(tuple(found), waiting)
 
 
-async def read_running(store: Store, keys: PlatformKeys, leases: Sequence[Lease], now_ms: int) -> list[Running]:
+async def read_running(store: Store, keys: PlatformKeys, leases: Sequence[Lease], now_ms: int) -> list[RunningJob]:
     """The jobs of some leases; one may have ended since its lease was seen."""
     jobs = await read_jobs(store, [(keys, lease.key, -2) for lease in leases])
     found = [job for job in jobs if job and job[0].state is State.RUNNING]
     all_args = await asyncio.gather(*(read_args(store, keys, record) for record, _ in found))
     return [
-        Running(
+        RunningJob(
             record,
             workflow_of(record, args),
             progress_of(record.attempt, events),

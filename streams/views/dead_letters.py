@@ -10,7 +10,7 @@ from tailrace.streams.keys import PlatformKeys, check_word
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import BrokenOperation, Transitions
-from tailrace.streams.views.listing import Listed, Page, Place, read_listed, read_places, to_place
+from tailrace.streams.views.listing import JobListing, Listed, ScoredMember, read_listed, read_places, to_place
 
 PIECE = 200  # jobs read, and acted on, in one trip
 LOOKED_AT = 2000  # for one page of a list with a filter
@@ -77,7 +77,7 @@ async def group_dead(store: Store, transitions: Transitions, platforms: Iterable
     return groups
 
 
-async def list_dead(store: Store, keys: PlatformKeys, match: Match, limit: int, after: str = "") -> Page:
+async def list_dead(store: Store, keys: PlatformKeys, match: Match, limit: int, after: str = "") -> JobListing:
     """One page of those that match, newest first. It may be short, even empty, and still not be the last."""
     found: list[Listed] = []
     for _ in range(0, LOOKED_AT, PIECE):
@@ -88,11 +88,11 @@ async def list_dead(store: Store, keys: PlatformKeys, match: Match, limit: int, 
             if job and match.fits(job):
                 found.append(job)
                 if len(found) == limit:
-                    return Page(tuple(found), place.cursor)
+                    return JobListing(tuple(found), place.cursor)
         if len(places) < count:
-            return Page(tuple(found), None)
+            return JobListing(tuple(found), None)
         after = places[-1].cursor
-    return Page(tuple(found), after)
+    return JobListing(tuple(found), after)
 
 
 async def find_dead(store: Store, keys: PlatformKeys, match: Match) -> AsyncIterator[list[Listed]]:
@@ -112,7 +112,7 @@ async def find_dead(store: Store, keys: PlatformKeys, match: Match) -> AsyncIter
 
 async def read_failed(
     store: Store, keys: PlatformKeys, match: Match, count: int, after: str = "", *, newest_first: bool = False
-) -> list[Place]:
+) -> list[ScoredMember]:
     """So many failed jobs with the error of `match`, behind a place, by the time of their ends."""
     if match.error is None:
         return await read_places(store, keys["ended_failed"], count, after, newest_first=newest_first)
@@ -124,7 +124,7 @@ async def read_failed(
     order = (last, first, "BYLEX", "REV") if newest_first else (first, last, "BYLEX")
     members = await store.command("ZRANGE", keys["ended_errors"], *order, "LIMIT", 0, count)
     parts = [member.decode(errors="replace").split("\t") for member in members]
-    return [Place(float(ended_ms), key) for _, ended_ms, key in parts]
+    return [ScoredMember(float(ended_ms), key) for _, ended_ms, key in parts]
 
 
 def range_of(error: str, ended_by_ms: int | None = None) -> tuple[str, str]:

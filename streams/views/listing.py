@@ -36,12 +36,12 @@ class Listed(Struct, frozen=True):
     error: Failure | None = None  # why a failed one failed, without its traceback
 
 
-class Page(Struct, frozen=True):
+class JobListing(Struct, frozen=True):
     jobs: tuple[Listed, ...]
     next: str | None
 
 
-class Place(Struct, frozen=True, order=True):
+class ScoredMember(Struct, frozen=True, order=True):
     """Where something stands in a sorted set."""
 
     score: float
@@ -52,7 +52,7 @@ class Place(Struct, frozen=True, order=True):
         return f"{self.score:.17g}.{self.member}"
 
 
-async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int = LIMIT, after: str = "") -> Page:
+async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int = LIMIT, after: str = "") -> JobListing:
     """One page. Waiting: band by band as they stand in line; running: oldest first; delayed: next first; ended: newest
     first, of the completed those with a time of their own last."""
     if state is State.WAITING:
@@ -65,10 +65,10 @@ async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int =
         return await list_places(store, keys, state, keys["due"], limit, after)
     if state in NEWEST_FIRST:
         return await list_places(store, keys, state, keys[NEWEST_FIRST[state]], limit, after, newest_first=True)
-    return Page((), None)
+    return JobListing((), None)
 
 
-async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
+async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str) -> JobListing:
     band, _, entry = after.partition(".") if after else (BANDS[0], "", "")
     if band not in BANDS or (entry and not is_entry(entry)) or (after and not entry):
         raise unknown_place()
@@ -83,14 +83,14 @@ async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str)
                 if job and job.record.state is State.WAITING and job.record.entry == entry_id.decode():
                     found.append(job)
                     if len(found) == limit:
-                        return Page(tuple(found), f"{line}.{entry_id.decode()}")
+                        return JobListing(tuple(found), f"{line}.{entry_id.decode()}")
             if looked_at >= LOOKED_AT:
-                return Page(tuple(found), f"{line}.{entries[-1][0].decode()}")
+                return JobListing(tuple(found), f"{line}.{entries[-1][0].decode()}")
             start = f"({entries[-1][0].decode()}"
-    return Page(tuple(found), None)
+    return JobListing(tuple(found), None)
 
 
-async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
+async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str) -> JobListing:
     leases = await read_leases(store, keys)
     places = [(entry_order(lease.entry), lease.key) async for lease in in_turns(leases) if is_entry(lease.entry)]
     places.sort()
@@ -102,12 +102,12 @@ async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str)
     jobs = await read_listed(store, keys, [key for _, key in places[:limit]])
     found = tuple(job for job in jobs if job and job.record.state is State.RUNNING)
     if len(places) <= limit:
-        return Page(found, None)
+        return JobListing(found, None)
     (ms, number), key = places[limit - 1]
-    return Page(found, f"{ms}-{number}.{key}")
+    return JobListing(found, f"{ms}-{number}.{key}")
 
 
-async def list_completed(store: Store, keys: PlatformKeys, limit: int, after: str) -> Page:
+async def list_completed(store: Store, keys: PlatformKeys, limit: int, after: str) -> JobListing:
     """Newest first. Behind a job that was forgotten meanwhile there is nothing: what is older went before it."""
     ended = keys["ended_completed"]
     found: list[Listed] = []
@@ -123,17 +123,17 @@ async def list_completed(store: Store, keys: PlatformKeys, limit: int, after: st
         newest_first = [member.decode(errors="replace") for member in reversed(members)]
         found += [job for job in await read_listed(store, keys, newest_first) if job]
         if len(members) == limit:
-            return Page(tuple(found), newest_first[-1])
+            return JobListing(tuple(found), newest_first[-1])
         after = ""
     rest = await list_places(
         store, keys, State.COMPLETED, keys["ended_kept"], limit - len(found), after, newest_first=True
     )
-    return Page((*found, *rest.jobs), rest.next)
+    return JobListing((*found, *rest.jobs), rest.next)
 
 
 async def list_places(
     store: Store, keys: PlatformKeys, state: State, name: str, limit: int, after: str, *, newest_first: bool = False
-) -> Page:
+) -> JobListing:
     places = await read_places(store, name, limit, after, newest_first=newest_first)
     jobs = await read_listed(store, keys, [place.member for place in places], errors=state is State.FAILED)
     found = tuple(
@@ -141,12 +141,12 @@ async def list_places(
         for place, job in zip(places, jobs, strict=True)
         if job and job.record.state is state
     )
-    return Page(found, places[-1].cursor if len(places) == limit else None)
+    return JobListing(found, places[-1].cursor if len(places) == limit else None)
 
 
 async def read_places(
     store: Store, name: str, count: int, after: str = "", *, newest_first: bool = False
-) -> list[Place]:
+) -> list[ScoredMember]:
     """So many members of a sorted set behind a place, whether or not that one is still there."""
     behind = to_place(after) if after else None
     start = ties = 0
@@ -157,7 +157,8 @@ async def read_places(
     order = ("REV",) if newest_first else ()
     flat = await store.command("ZRANGE", name, start, start + ties + count - 1, *order, "WITHSCORES")
     places = [
-        Place(float(score), key.decode(errors="replace")) for key, score in zip(flat[::2], flat[1::2], strict=True)
+        ScoredMember(float(score), key.decode(errors="replace"))
+        for key, score in zip(flat[::2], flat[1::2], strict=True)
     ]
     if behind:
         places = [place for place in places if (place < behind if newest_first else place > behind)]
@@ -194,10 +195,10 @@ def error_of(record: Record, end: bytes | None) -> Failure | None:
     return Failure(error.type, error.message[:MESSAGE]) if error else None
 
 
-def to_place(cursor: str) -> Place:
+def to_place(cursor: str) -> ScoredMember:
     score, _, member = cursor.rpartition(".")
     try:
-        place = Place(float(score), member)
+        place = ScoredMember(float(score), member)
     except ValueError:
         raise unknown_place() from None
     if not isfinite(place.score):

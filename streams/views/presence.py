@@ -27,7 +27,7 @@ CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change sa
 NOTHING = About()
 
 
-class Consumer(Struct, frozen=True):
+class ConsumerPresence(Struct, frozen=True):
     """One process that serves platforms, as it was last seen."""
 
     owner: str
@@ -71,7 +71,7 @@ class Presence:
         self._looked: float | None = None
         self._one_at_a_time = anyio.Lock()
 
-    async def see(self) -> list[Consumer]:
+    async def see(self) -> list[ConsumerPresence]:
         """Every consumer that beats or holds a job. Waits for those it does not know yet, up to its patience."""
         async with self._one_at_a_time:
             now = await self._look()
@@ -80,7 +80,7 @@ class Presence:
                 now = await self._look()
             return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
 
-    async def glance(self) -> list[Consumer] | None:
+    async def glance(self) -> list[ConsumerPresence] | None:
         """The same without waiting for a beat: by one look, or by one of a moment ago. None: nobody has looked yet."""
         now = time.monotonic()
         looked_lately = self._looked is not None and now - self._looked <= GLANCE_SECONDS
@@ -166,8 +166,8 @@ def has_beaten(counters: Mapping[str, str]) -> bool:
     return any(counter != "0" for counter in counters.values())
 
 
-def tell(owner: str, watch: Watch, now: float) -> Consumer:
-    return Consumer(
+def tell(owner: str, watch: Watch, now: float) -> ConsumerPresence:
+    return ConsumerPresence(
         owner=owner,
         platforms=tuple(sorted(watch.counters)),
         beats=max((int(counter) for counter in watch.counters.values() if counter.isdecimal()), default=0),

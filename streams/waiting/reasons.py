@@ -9,7 +9,7 @@ from tailrace.streams.keys import join_id
 from tailrace.streams.messages import Record
 from tailrace.streams.pauses import read_pause
 from tailrace.streams.policies import Policy
-from tailrace.streams.views.presence import Consumer
+from tailrace.streams.views.presence import ConsumerPresence
 from tailrace.streams.waiting.position import Line, Running, labels_of
 
 NAMED = 3  # jobs that one sentence names
@@ -41,7 +41,7 @@ class Case(Struct, frozen=True):
     retrying: bool  # it is delayed because its last attempt failed
     policy: Policy
     line: Line
-    consumers: Sequence[Consumer] | None = None  # of its platform; None: nobody has looked
+    consumers: Sequence[ConsumerPresence] | None = None  # of its platform; None: nobody has looked
 
     @property
     def rests(self) -> bool:

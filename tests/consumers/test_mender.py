@@ -35,7 +35,7 @@ def mender(desk: Desk, *platforms: str) -> Mender:
         reap_seconds=1.0,
         obey_seconds=1.0,
         consumer_pid=1,
-        page_fd=0,
+        table_fd=0,
     )
     return Mender(instructions, Transitions(desk.store))
 

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.overtime import END_SECONDS, WARN_SECONDS, Overtime
-from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.streams.messages import Claim
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
@@ -39,12 +39,12 @@ class Watch:
     def __init__(self, desk: Desk, process: subprocess.Popen[bytes]) -> None:
         self.desk = desk
         self.process = process
-        self.page = Page()
+        self.table = LeaseTable()
         to = Instructions(
             url=desk.store.url,
             owner="ann",
             consumer_pid=process.pid,
-            page_fd=self.page.fd,
+            table_fd=self.table.fd,
             platforms=(desk.keys.platform,),
             policies=(desk.policy,),
             beat_seconds=2.0,
@@ -52,13 +52,13 @@ class Watch:
             reap_seconds=1.0,
             obey_seconds=OBEY_SECONDS,
         )
-        self.overtime = Overtime(to, desk.transitions, self.page)
+        self.overtime = Overtime(to, desk.transitions, self.table)
         self.begun = time.monotonic()
 
     async def hold(self, key: str, seconds: float = 0.0) -> Claim:
         """A job that runs and has so many seconds; 0: any time."""
         held = await self.desk.start(key)
-        self.page.hold(0, held.nonce, self.begun + seconds if seconds else 0.0)
+        self.table.hold(0, held.nonce, self.begun + seconds if seconds else 0.0)
         return held
 
     async def look(self, seconds: float, *, ends: bool = False) -> bool:
@@ -75,7 +75,7 @@ class Watch:
 def watch(desk: Desk, process: subprocess.Popen[bytes]) -> Iterator[Watch]:
     watch = Watch(desk, process)
     yield watch
-    watch.page.close()
+    watch.table.close()
 
 
 async def test_whoever_is_within_its_time_is_left_alone(watch: Watch) -> None:
@@ -133,7 +133,7 @@ async def test_the_time_to_stop_counts_from_when_the_attempt_was_told(watch: Wat
     await watch.desk.cancel("a")
     watch.overtime.told_consumer([held.nonce])
     watch.overtime._said[held.nonce] -= 60
-    watch.page.tell(0)
+    watch.table.tell(0)
     watch.begun = time.monotonic()
     assert not await watch.look(WARN_SECONDS + 0.5)
     assert not await watch.look(PATIENCE)
@@ -143,7 +143,7 @@ async def test_the_time_to_stop_counts_from_when_the_attempt_was_told(watch: Wat
 async def test_an_attempt_that_is_over_and_waits_for_the_store_is_not_late(watch: Watch) -> None:
     held = await watch.hold("a", seconds=1.0)
     watch.overtime.told_consumer([held.nonce])
-    watch.page.settle(0)
+    watch.table.settle(0)
     for seconds in (10, 60):
         assert not await watch.look(seconds)
 
@@ -167,7 +167,7 @@ async def test_hundreds_of_jobs_are_handed_back_before_their_process_is_ended(wa
     keys = [f"job-{number:03}" for number in range(150)]
     await watch.desk.submit(*keys)
     for held in await watch.desk.claim(slots=150):
-        watch.page.hold(0, held.nonce)
+        watch.table.hold(0, held.nonce)
     await watch.look(1.0 + WARN_SECONDS)
     assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     assert (await watch.desk.look()).leases == ()

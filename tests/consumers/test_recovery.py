@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.consumers.heart.heart import Heart
 from tailrace.consumers.heart.instructions import Instructions
-from tailrace.consumers.heart.shared_memory import Page
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim
 from tailrace.streams.policies import Policy
@@ -60,12 +60,12 @@ async def watched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
     monkeypatch.setattr("tailrace.consumers.heart.heart.read_line", nothing_is_said)
     monkeypatch.setattr("tailrace.consumers.heart.heart.tell", lambda news: True)
-    page, transitions = Page(), Watched(desk.store)
+    table, transitions = LeaseTable(), Watched(desk.store)
     instructions = Instructions(
         url=desk.store.url,
         owner="observer",
         consumer_pid=os.getpid(),
-        page_fd=page.fd,
+        table_fd=table.fd,
         platforms=(desk.keys.platform,),
         policies=(desk.policy,),
         beat_seconds=0.2,
@@ -74,10 +74,10 @@ async def watched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         obey_seconds=5.0,
     )
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(Heart(instructions, transitions, page).run)
+        tasks.start_soon(Heart(instructions, transitions, table).run)
         yield transitions
         tasks.cancel_scope.cancel()
-    page.close()
+    table.close()
 
 
 async def looks_go_on(watched: Watched) -> None:

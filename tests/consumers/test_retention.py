@@ -27,7 +27,7 @@ async def test_a_corrupt_platform_does_not_hold_up_the_retention_of_another(
         reap_seconds=1.0,
         obey_seconds=1.0,
         consumer_pid=1,
-        page_fd=0,
+        table_fd=0,
     )
     async with Store(valkey_url) as store:
         desk = Desk(store, "kurly")

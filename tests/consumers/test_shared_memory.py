@@ -1,17 +1,17 @@
-"""The page shared with the heart."""
+"""The table shared with the heart."""
 
 import os
 import time
 
 import pytest
 
-from tailrace.consumers.heart.shared_memory import LONGEST_NONCE, SLOTS, Page
+from tailrace.consumers.heart.shared_memory import LONGEST_NONCE, SLOTS, LeaseTable
 from tailrace.streams.errors import TailraceError
 
 
 def test_the_other_side_sees_what_is_held_until_it_is_freed() -> None:
-    mine = Page()
-    theirs = Page(os.dup(mine.fd))
+    mine = LeaseTable()
+    theirs = LeaseTable(os.dup(mine.fd))
     slot = mine.hold(0, "first")
     mine.hold(1, "n" * LONGEST_NONCE)
     assert theirs.held(2) == [["first"], ["n" * LONGEST_NONCE]]
@@ -22,25 +22,25 @@ def test_the_other_side_sees_what_is_held_until_it_is_freed() -> None:
     mine.close()
 
 
-def test_a_full_page_says_so() -> None:
-    page = Page()
+def test_a_full_table_says_so() -> None:
+    table = LeaseTable()
     for number in range(SLOTS):
-        page.hold(0, str(number))
+        table.hold(0, str(number))
     with pytest.raises(TailraceError, match="at most"):
-        page.hold(0, "one too many")
-    page.close()
+        table.hold(0, "one too many")
+    table.close()
 
 
 def test_a_process_may_serve_hundreds_of_platforms() -> None:
-    page = Page()
-    page.hold(299, "far")
-    assert page.held(300)[299] == ["far"]
-    page.close()
+    table = LeaseTable()
+    table.hold(299, "far")
+    assert table.held(300)[299] == ["far"]
+    table.close()
 
 
 def test_the_other_side_sees_who_is_late_and_who_was_told() -> None:
-    mine = Page()
-    theirs = Page(os.dup(mine.fd))
+    mine = LeaseTable()
+    theirs = LeaseTable(os.dup(mine.fd))
     now = time.monotonic()
     slots = [mine.hold(0, nonce, deadline) for nonce, deadline in (("past", now - 1), ("later", now + 60), ("any", 0))]
     assert theirs.late(now) == {"past": now - 1}
@@ -59,8 +59,8 @@ def test_the_other_side_sees_who_is_late_and_who_was_told() -> None:
 
 
 def test_the_consumer_sees_when_the_last_good_beat_was_sent() -> None:
-    mine = Page()
-    theirs = Page(os.dup(mine.fd))
+    mine = LeaseTable()
+    theirs = LeaseTable(os.dup(mine.fd))
     assert mine.last_beat() == 0.0
     theirs.beat(12.5)
     assert mine.last_beat() == 12.5

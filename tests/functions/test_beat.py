@@ -1,7 +1,7 @@
 """beat: a consumer says that it lives, and hears what it has lost."""
 
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Pulse
+from tailrace.streams.messages import BeatReply
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk, differences, dump, forget_scripts
 
@@ -56,7 +56,7 @@ async def test_one_call_beats_on_several_platforms(desk: Desk, shop: Desk) -> No
     other = await shop.start("b")
     sheets = [(desk.keys, [held.nonce]), (shop.keys, [])]
     news = await Transitions(desk.store).beat(sheets, "ann")
-    assert news == [Pulse([], [], [], 0), Pulse([], [("b", other.nonce)], [], 0)]
+    assert news == [BeatReply([], [], [], 0), BeatReply([], [("b", other.nonce)], [], 0)]
     assert (await desk.look()).beats == (await shop.look()).beats == {"ann": "1"}
 
 

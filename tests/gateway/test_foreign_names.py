@@ -12,7 +12,7 @@ import pytest
 from tailrace.gateway.documents.around import STREAM
 from tailrace.gateway.documents.openapi import document
 from tailrace.producers.schedules import Schedules
-from tailrace.streams.messages import About, Refused, encode
+from tailrace.streams.messages import About, RefusedWrites, encode
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.store.connection import Store
@@ -56,7 +56,7 @@ async def furnish(store: Store) -> None:
     """On each platform a job of every state and a schedule; one worker serves all of them, another the foreign one."""
     names = ("mine", "mine-too", FOREIGN)
     desks = [Desk(store, name) for name in names]
-    about = About(refused=tuple(Refused(f"{name}.active", 1, 2) for name in names))
+    about = About(refused=tuple(RefusedWrites(f"{name}.active", 1, 2) for name in names))
     for desk in desks:
         desk.siblings = tuple(name for name in names if name != desk.keys.platform)
         await desk.complete(await desk.start("completed", "shared"), {"text": "done"})

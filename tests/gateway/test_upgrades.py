@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
 
-from tailrace.gateway.access.limits import HELD, Budget, Held
+from tailrace.gateway.access.limits import HELD, Budget, HeldBytes
 from tailrace.gateway.problems import Code, Refusal
 from tailrace.gateway.routes.bodies import read_body
 from tailrace.gateway.routes.platforms import SweepBody
@@ -237,7 +237,7 @@ async def test_a_body_that_was_announced_and_did_not_come_does_not_mean_all(anno
         return {"type": "http.request", "body": b"", "more_body": False}
 
     headers = [(b"content-type", b"application/json"), (b"content-length", announced.encode())]
-    held = Held(Budget(Response(), 1000))
+    held = HeldBytes(Budget(Response(), 1000))
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": headers, HELD: held}, receive)
     with pytest.raises(Refusal) as refused:
         await read_body(request, SweepBody)

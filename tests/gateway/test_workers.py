@@ -10,7 +10,7 @@ import httpx2
 from tailrace.consumers.heart.introduction import version
 from tailrace.gateway.routes.workers import described
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import About, Refused, encode
+from tailrace.streams.messages import About, RefusedWrites, encode
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views.presence import Presence
 from tests.support.builders import Desk, untouched
@@ -55,7 +55,7 @@ async def test_what_consumers_tell_is_taken_only_as_they_tell_it(store: Store) -
     for owner, raw in (("bob", b"not JSON"), ("cid", b'{"pid":"seven"}'), ("dot", b"[]"), (b"\xff", b"{}")):
         await store.command("HSET", desk.keys["consumers"], owner, raw)
     told = await Presence(desk.transitions, ["research", "kurly"]).told()
-    assert told == {"ann": About(host="vm", refused=(Refused("research.a", 1, 2),))}
+    assert told == {"ann": About(host="vm", refused=(RefusedWrites("research.a", 1, 2),))}
 
 
 async def test_a_frozen_consumer_is_not_alive_once_it_was_seen_silent(store: Store) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import redis
 
-from tailrace.ops.bench.audience import Audience, Listener
+from tailrace.ops.bench.audience import LiveClient, LiveClients
 from tailrace.ops.bench.figures import Figure, compare, rate, spread, written
 from tailrace.ops.bench.measures import MEASURES
 from tailrace.ops.bench.workbench import Pace, Workbench
@@ -184,8 +184,8 @@ async def test_a_client_counts_each_event_once_however_the_bytes_are_cut(dice: R
     told += b"".join(b'id: %d-7\ndata: {"step":%d,"data":1}\n\n' % (number, number) for number in range(50))
     told += b"\r\n1a\r\nevent: end\ndata: {}\n\n"
     for _ in range(200):
-        audience = Audience(("127.0.0.1", 1), "x.1", 1)
-        listener = Listener(audience, b"")
+        audience = LiveClients(("127.0.0.1", 1), "x.1", 1)
+        listener = LiveClient(audience, b"")
         cuts = sorted(dice.sample(range(20, len(told)), dice.randrange(12)))
         for start, end in zip([0, *cuts], [*cuts, len(told)], strict=True):
             listener.data_received(told[start:end])
@@ -194,13 +194,13 @@ async def test_a_client_counts_each_event_once_however_the_bytes_are_cut(dice: R
 
 
 async def test_a_stream_that_breaks_off_is_told() -> None:
-    audience = Audience(("127.0.0.1", 1), "x.1", 1)
-    listener = Listener(audience, b"")
+    audience = LiveClients(("127.0.0.1", 1), "x.1", 1)
+    listener = LiveClient(audience, b"")
     listener.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
     listener.connection_lost(None)
     with pytest.raises(TailraceError, match="the gateway closed the stream"):
         await audience.to_the_end()
-    listener = Listener(audience, b"")
+    listener = LiveClient(audience, b"")
     listener.data_received(b"HTTP/1.1 404 Not Found\r\n\r\n")
     with pytest.raises(TailraceError, match="404"):
         await audience.to_the_end()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
-from tailrace.streams.messages import Claim, Event, Job, Lease, Pulse, Record, Step, decode_event, encode
+from tailrace.streams.messages import BeatReply, Claim, Event, Job, Lease, Record, Step, decode_event, encode
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Policy, rules_of
 from tailrace.streams.replies import read_job, read_leases, read_record, to_claims
@@ -161,7 +161,7 @@ class Desk:
         pulse = await self.pulse(owner, held)
         return pulse.lost, pulse.stray
 
-    async def pulse(self, owner: str = "ann", held: Iterable[Claim] = ()) -> Pulse:
+    async def pulse(self, owner: str = "ann", held: Iterable[Claim] = ()) -> BeatReply:
         (pulse,) = await self.transitions.beat([(self.keys, [claim.nonce for claim in held])], owner)
         return pulse
 
