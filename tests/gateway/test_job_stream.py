@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from statistics import median
 from urllib.parse import urlsplit
 
 import httpx2
@@ -46,12 +47,14 @@ async def test_news_arrive_at_once(gateway: str, desk: Desk) -> None:
     held = await desk.start("a")
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         await reading.take(2)
+        seconds = []
         for number in range(1, 6):
             before = time.monotonic()
             await desk.report(held, number)
             (message,) = await reading.take(1)
             assert message.told.step == number
-            assert time.monotonic() - before < 0.5
+            seconds.append(time.monotonic() - before)
+    assert median(seconds) < 0.5, "a gateway that looks now and then would be late for most of them"
 
 
 async def test_a_waiting_job_is_streamed_from_its_place_in_line(gateway: str, desk: Desk) -> None:
@@ -313,10 +316,15 @@ async def test_a_quiet_stream_is_pinged(valkey_url: str, desk: Desk) -> None:
     with gateway_thread(valkey_url, ping_seconds=0.1) as server:
         async with EventSource(server.url, "research.a") as source, source.open() as reading:
             await reading.take(2)
-            await asyncio.sleep(0.55)  # five pings long
+            began, rest = time.monotonic(), asyncio.create_task(reading.rest())
+
+            async def pinged() -> bool:
+                return reading.comments.count("ping") >= 5
+
+            await eventually("it is pinged five times", pinged)
+            assert reading.comments.count("ping") <= (time.monotonic() - began) / 0.1 + 1, "no more often than said"
             await desk.complete(held)
-            assert told(await reading.rest()) == ["completed 1", "end"]
-    assert 3 <= reading.comments.count("ping") <= 7
+            assert told(await rest) == ["completed 1", "end"]
 
 
 async def test_a_client_that_does_not_read_is_cut_off_and_resumes(valkey_url: str, desk: Desk) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import httpx2
 import pytest
@@ -14,6 +14,7 @@ from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource, all_jobs, told
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
+from tests.support.eventually import eventually
 from tests.support.problems import problem_of
 from tests.support.server import empty
 
@@ -211,20 +212,28 @@ async def test_whatever_the_store_goes_through_no_stream_is_refused(
                     words = response.aiter_text()
                     answers.append((response.status_code, await anext(words)))
 
+    async def answered(what: str, tells: Callable[[str], bool]) -> None:
+        """Wait until three requests from now on are answered so."""
+        before = len(answers)
+
+        async def look() -> bool:
+            return sum(tells(words) for _, words in answers[before:]) >= 3
+
+        await eventually(f"answers tell that {what}", look)
+
     async with asyncio.TaskGroup() as tasks:
         for path in ("/research/stream/research.a", "/api/events") * 3:
             tasks.create_task(come_again(path))
         for _ in range(3):
             frail.kill()
-            await asyncio.sleep(0.2)  # they find nobody at home
+            await answered("there is no store", lambda words: "come back" in words)
             frail.start()
-            await asyncio.sleep(0.2)  # they find somebody again
-        await frail_desk.store.command("CONFIG", "SET", "maxclients", 1)  # who was connected stays so
+            await answered("there is a store", lambda words: "come back" not in words)
+        await frail_desk.store.command("CONFIG", "SET", "maxclients", 1)  # connections that are open stay so
         await frail_desk.store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        await asyncio.sleep(0.5)
+        await answered("the store takes no connection", lambda words: "come back" in words)
         await frail_desk.store.command("CONFIG", "SET", "maxclients", 1000)
         over.set()
     assert {status for status, _ in answers} == {200}
     assert all("retry: " in words for _, words in answers)
-    assert any("come back" in words for _, words in answers)
     assert len(answers) > 20

@@ -16,6 +16,7 @@ from tailrace.streams.transitions import Transitions
 from tests.life.asking import PLATFORM, STEERED, ask, at, completed, nothing_left, rules
 from tests.life.conftest import lasting
 from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
 from tests.support.processes import Pace
 
 CALM = Pace(deadline=60.0, beat=15.0, reap=15.0)  # its heart is hardly heard: what is called is called by its reader
@@ -160,6 +161,19 @@ async def calls(deployment: Deployment) -> int:
     return int(line.partition("calls=")[2].partition(",")[0])
 
 
+async def settled(deployment: Deployment) -> int:
+    """The number of calls, once a while has passed without another: the consumer has heard what it is to hear."""
+    seen = 0
+
+    async def look() -> int:
+        nonlocal seen
+        before, seen = seen, await calls(deployment)
+        await asyncio.sleep(0.2)
+        return seen if seen == before else 0
+
+    return await eventually("nobody calls", look)
+
+
 @pytest.fixture(scope="module")
 async def calm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
     """A worker of two platforms that is hardly heard; one of them starts a job every 2.5 seconds."""
@@ -175,9 +189,8 @@ async def test_a_paused_platform_is_not_asked_and_goes_on_at_once_when_it_is_res
     keys = PlatformKeys("kurly")
     await transitions.pause(keys, "the test")
     job = await ask(calm, "kurly")
-    await asyncio.sleep(0.2)  # let the consumer hear of it
-    before = await calls(calm)
-    await asyncio.sleep(1.0)
+    before = await settled(calm)
+    await asyncio.sleep(1.0)  # a consumer that polls would ask now
     assert await calls(calm) - before <= 1
     assert (await calm.record(job)).attempt == 0
     await transitions.resume(keys)
@@ -192,7 +205,7 @@ async def test_an_idle_consumer_wakes_when_the_window_opens_and_does_not_ask_bef
     first, second = [await ask(calm, PLATFORM) for _ in range(2)]
     start = await calm.ended(first)
     before = await calls(calm)
-    await asyncio.sleep(1.5)  # the window is closed: whoever asks now polls
+    await asyncio.sleep(1.5)  # the window is closed: a consumer that asks now polls
     assert await calls(calm) - before <= 2
     opened = at((await calm.started(second)).time) - at(start[1].time)
     assert 2.5 <= opened < 3.5
