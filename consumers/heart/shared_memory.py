@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from tailrace.streams.errors import TailraceError
 
-SLOT = 48  # bytes: the platform's number plus one in two, the length of the nonce, the nonce, two times in eight each
-DEADLINE = SLOT - 16  # by when the attempt must be over
-TOLD = SLOT - 8  # since when it knows that it is to stop
-LONGEST_NONCE = DEADLINE - 3
+SLOT = struct.Struct("=dd30sH")
+"""By when the attempt must be over, since when it knows that it is to stop, its nonce, and the number of its platform
+plus one. The number is written last, and a slot without it is free."""
+
+LONGEST_NONCE = 30
 SLOTS = 8192  # leases one process can hold
-BEAT = SLOT * SLOTS  # behind the slots, in eight bytes: when the last good beat was sent; the one thing a heart writes
-REACH = BEAT + 8  # behind that, in two bytes: how many slots were ever used, so that nobody looks at all
+BEAT = SLOT.size * SLOTS  # behind the slots: when the last good beat was sent; the one thing a heart writes
+REACH = BEAT + 8  # behind that: how many slots were ever used, so that no look goes over all of them
 NOTE = REACH + 2  # behind that: two bytes of length and a note
 LONGEST_NOTE = 2046
 SIZE = NOTE + 2 + LONGEST_NOTE
@@ -32,98 +33,90 @@ class LeaseTable:
         """Make a new table, or open the one behind an inherited descriptor."""
         self.fd = _anonymous_file() if fd is None else fd
         self._memory = mmap.mmap(self.fd, SIZE)
+        with memoryview(self._memory) as memory:
+            slots = memory[:BEAT]
+            self._deadlines = slots.cast("d")[:: SLOT.size // 8]  # columns of the table
+            self._told = slots.cast("d")[1 :: SLOT.size // 8]
+            self._numbers = slots.cast("H")[SLOT.size // 2 - 1 :: SLOT.size // 2]
+            self._beat = memory[BEAT:REACH].cast("d")
+            self._reach = memory[REACH:NOTE].cast("H")
+            self._length = memory[NOTE : NOTE + 2].cast("H")
         self._free = list(range(SLOTS - 1, -1, -1))
-        self._reach = 0
+        self._used = 0
 
     def hold(self, platform: int, nonce: str, deadline: float = 0.0) -> int:
         """Note a lease, and by when its attempt must be over (on the monotonic clock); the answer is its slot."""
         if not self._free:
             raise TailraceError(f"one process can run at most {SLOTS} jobs at a time")
         slot = self._free.pop()
-        if slot >= self._reach:
-            self._reach = slot + 1
-            self._memory[REACH:NOTE] = self._reach.to_bytes(2, "big")
-        raw = nonce.encode()
-        start = slot * SLOT
-        if deadline:
-            self._write_time(start + DEADLINE, deadline)
-        whole = (platform + 1).to_bytes(2, "big") + bytes((len(raw),)) + raw
-        self._memory[start : start + len(whole)] = whole
+        if slot >= self._used:
+            self._used = self._reach[0] = slot + 1
+        SLOT.pack_into(self._memory, slot * SLOT.size, deadline, 0.0, nonce.encode(), platform + 1)
         return slot
 
     def tell(self, slot: int) -> None:
         """Note that the attempt was just told to stop."""
-        self._write_time(slot * SLOT + TOLD, time.monotonic())
+        self._told[slot] = time.monotonic()
 
     def settle(self, slot: int) -> None:
         """Note that the attempt is over and only waits for the store: it is never late."""
-        self._write_time(slot * SLOT + TOLD, math.inf)
+        self._told[slot] = math.inf
 
     def free(self, slot: int) -> None:
-        start = slot * SLOT
-        self._memory[start : start + 2] = b"\0\0"
-        self._memory[start + DEADLINE : start + SLOT] = bytes(SLOT - DEADLINE)
+        self._numbers[slot] = 0
         self._free.append(slot)
 
     def held(self, platforms: int) -> list[list[str]]:
         """The nonces held on each of the platforms."""
         found: list[list[str]] = [[] for _ in range(platforms)]
-        for start, number in self._used():
+        for slot, number in self._in_use():
             if number <= platforms:
-                found[number - 1].append(self._nonce(start))
+                found[number - 1].append(self._nonce(slot))
         return found
 
     def late(self, now: float) -> dict[str, float]:
         """The nonces of attempts that should be over by now, or were told to stop, each with the time since when."""
         found = {}
-        for start, _ in self._used():
-            deadline, told = self._read_time(start + DEADLINE), self._read_time(start + TOLD)
-            since = told or deadline
+        for slot, _ in self._in_use():
+            since = self._told[slot] or self._deadlines[slot]
             if 0 < since <= now:
-                found[self._nonce(start)] = since
+                found[self._nonce(slot)] = since
         return found
 
     def untold(self) -> set[str]:
         """The nonces of attempts that nobody has told to stop yet."""
-        return {self._nonce(start) for start, _ in self._used() if not self._read_time(start + TOLD)}
+        return {self._nonce(slot) for slot, _ in self._in_use() if not self._told[slot]}
 
     def beat(self, sent: float) -> None:
         """Note when a beat was sent that arrived."""
-        self._write_time(BEAT, sent)
+        self._beat[0] = sent
 
     def last_beat(self) -> float:
-        return self._read_time(BEAT)
+        return self._beat[0]
 
-    def _used(self) -> Iterator[tuple[int, int]]:
-        """Where each slot in use begins, and the number in it."""
-        for start in range(0, SLOT * min(SLOTS, int.from_bytes(self._memory[REACH:NOTE], "big")), SLOT):
-            if number := int.from_bytes(self._memory[start : start + 2], "big"):
-                yield start, number
+    def _in_use(self) -> Iterator[tuple[int, int]]:
+        """Each slot in use, and the number in it."""
+        for slot in range(min(SLOTS, self._reach[0])):
+            if number := self._numbers[slot]:
+                yield slot, number
 
-    def _nonce(self, start: int) -> str:
-        raw = self._memory[start + 3 : start + 3 + min(self._memory[start + 2], LONGEST_NONCE)]
-        return raw.decode("ascii", "replace")
-
-    def _write_time(self, place: int, seconds: float) -> None:
-        self._memory[place : place + 8] = struct.pack("d", seconds)
-
-    def _read_time(self, place: int) -> float:
-        (seconds,) = struct.unpack("d", self._memory[place : place + 8])
-        return float(seconds)
+    def _nonce(self, slot: int) -> str:
+        nonce: bytes = SLOT.unpack_from(self._memory, slot * SLOT.size)[2]
+        return nonce.rstrip(b"\0").decode("ascii", "replace")
 
     def note(self, text: bytes) -> None:
         """Leave a note instead of the one before; one that is too long is not left."""
         if len(text) <= LONGEST_NOTE:
-            start = NOTE + 2
-            self._memory[NOTE:start] = b"\0\0"  # whoever reads meanwhile finds nothing
-            self._memory[start : start + len(text)] = text
-            self._memory[NOTE:start] = len(text).to_bytes(2, "big")
+            self._length[0] = 0  # a reader finds nothing meanwhile
+            self._memory[NOTE + 2 : NOTE + 2 + len(text)] = text
+            self._length[0] = len(text)
 
     def noted(self) -> bytes:
-        length = int.from_bytes(self._memory[NOTE : NOTE + 2], "big")
-        return self._memory[NOTE + 2 : NOTE + 2 + length]
+        return self._memory[NOTE + 2 : NOTE + 2 + self._length[0]]
 
     def close(self) -> None:
+        for column in (self._deadlines, self._told, self._numbers, self._beat, self._reach, self._length):
+            column.release()
         self._memory.close()
         os.close(self.fd)
 
