@@ -24,7 +24,6 @@ from tailrace.consumers.outcomes import (
     Released,
 )
 from tailrace.consumers.registry import Handler
-from tailrace.consumers.timeouts import Timers
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
@@ -51,7 +50,7 @@ class RunningAttempt:
         self.rules = rules
         self.slot = slot
         self.begun = time.monotonic()
-        self.timer: int | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self.attempt: Attempt[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
@@ -77,7 +76,6 @@ class Runner:
         self._handlers = handlers
         self._places = places
         self._done = done
-        self._timers = Timers()
         self.running: dict[str, RunningAttempt] = {}
         self._refused: dict[str, str] = {}  # jobs that came too late, by nonce: they are handed back just now
         self.obey_seconds = 5.0  # as the consumer's settings say
@@ -92,9 +90,10 @@ class Runner:
         deadline = time.monotonic() + seconds if seconds is not None else 0.0
         running = RunningAttempt(claim, rules, self._places.hold(claim.nonce, deadline), alone)
         self.running[claim.nonce] = running
-        running.task = asyncio.get_running_loop().create_task(self._live(running))
+        loop = asyncio.get_running_loop()
+        running.task = loop.create_task(self._live(running))
         if seconds is not None:
-            running.timer = self._timers.after(seconds, lambda: self._time_out(running))
+            running.timer = loop.call_later(seconds, self._time_out, running)
 
     def _time_out(self, running: RunningAttempt) -> None:
         if running.settling or running.ending:
@@ -116,15 +115,15 @@ class Runner:
         """Cancel a handler; one that does not care is settled all the same, and refused from then on."""
         self._end(running.claim.nonce, ending)
         self._places.tell(running.slot)
-        if running.timer is not None:
-            self._timers.take_back(running.timer)
+        if running.timer:
+            running.timer.cancel()
 
         def insist() -> None:
             if not running.settling:
                 log.warning("handler_does_not_stop", job=self._keys.id(running.claim.key), kind=running.claim.kind)
                 self._settle(running, ending)
 
-        running.timer = self._timers.after(self.obey_seconds, insist)
+        running.timer = asyncio.get_running_loop().call_later(self.obey_seconds, insist)
 
     def lose(self, nonce: str) -> None:
         """The store says that this attempt is no longer ours: end it, quietly."""
@@ -209,8 +208,8 @@ class Runner:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
         self._places.settle(running.slot)
-        if running.timer is not None:
-            self._timers.take_back(running.timer)
+        if running.timer:
+            running.timer.cancel()
         if not running.alone:
             self._done()
         if isinstance(outcome, Mute):
