@@ -5,15 +5,17 @@ comes back: what it shows may have a gap, and the histories of its jobs tell the
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import AppStatus
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from tailrace.gateway.live.frames import HEADERS, PING, RESET, farewell, greeting, store_away
+from tailrace.gateway.live.frames import RESET, farewell, greeting, store_away
 from tailrace.gateway.live.job_stream import StreamConnection
 from tailrace.gateway.live.live import Live
 from tailrace.streams.errors import WrongField
@@ -28,6 +30,10 @@ FEED_SECONDS = 1.0  # for the feed to be read again, when nobody has watched bef
 
 # A browser comes back with the last id it was given. The events have none, so the stream itself has one.
 OPENING = b"id: live\n"
+PING_EVENT = ServerSentEvent(comment="ping", sep="\n")
+
+# The library would cut streams off within half a second of a signal; ours say farewell when the server closes them.
+AppStatus.enable_automatic_graceful_drain = False
 
 
 class Client:
@@ -40,8 +46,8 @@ class Client:
         self._size = 0
         self._began = False
         self._connection: StreamConnection | None = None
+        self._over = False
         self.news = asyncio.Event()
-        self.over = False
 
     def connect(self, connection: StreamConnection) -> None:
         self._connection = connection
@@ -63,7 +69,7 @@ class Client:
             self._add(RESET)
 
     def _add(self, frame: bytes) -> None:
-        if self.over:
+        if self._over:
             return
         self._unsent.append(frame)
         self._size += len(frame)
@@ -92,13 +98,9 @@ class Client:
             self._cut()
         self.news.set()
 
-    def leave(self) -> None:
-        self.over = True
-        self.news.set()
-
     def _cut(self) -> None:
         """Drop the connection and all that is unsent."""
-        self.over = True
+        self._over = True
         self._unsent, self._size = [], 0
         if self._connection:
             self._connection.transport.abort()
@@ -171,56 +173,39 @@ class Everything:
         return Telling(self._live, self._audience, client, self._ping_seconds, missed=bool(last_id))
 
 
-class Telling(Response):
-    """The answer to one client."""
+class Telling(EventSourceResponse):
+    """The answer to one client: the library sends pings and notices when the client leaves."""
 
     def __init__(self, live: Live, audience: Audience, client: Client, ping_seconds: float, *, missed: bool) -> None:
-        super().__init__(status_code=200, headers=HEADERS)
-        del self.headers["content-length"]
+        super().__init__(self._frames(), ping=ping_seconds, ping_message_factory=lambda: PING_EVENT)
+        del self.headers["connection"]  # uvicorn decides whether the connection stays open
         self._live = live
         self._audience = audience
         self._client = client
-        self._ping_seconds = ping_seconds
         self._missed = missed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._client.connect(scope["state"]["connection"])
-        start: Message = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         if scope["method"] == "HEAD":
-            await send(start)
-        else:
-            with self._audience.holding(self._client):
-                with anyio.move_on_after(FEED_SECONDS):
-                    await self._live.heard.wait()
-                self._client.begin()  # whoever has our head may act at once, and waits to hear of it
-                await send(start)
-                if not self._live.heard.is_set():
-                    body = OPENING + (farewell() if self._live.closing else store_away())
-                    await send({"type": "http.response.body", "body": body})
-                    return
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._wait_for_departure, receive)
-                    await self._tell(send)
-                    tasks.cancel_scope.cancel()
-        await send({"type": "http.response.body", "body": b""})
+            await super().__call__(scope, receive, send)
+            return
+        self._client.connect(scope["state"]["connection"])
+        with self._audience.holding(self._client):
+            with anyio.move_on_after(FEED_SECONDS):
+                await self._live.heard.wait()
+            self._client.begin()  # a client that has the head may act at once and expects to hear of it
+            await super().__call__(scope, receive, send)
 
-    async def _tell(self, send: Send) -> None:
-        client = self._client
-        body = OPENING + greeting() + (RESET if self._missed else b"")
-        while not client.over and not self._live.closing:
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-            body = client.take()
-            if not body and not client.over and not self._live.closing:
-                with anyio.move_on_after(self._ping_seconds):
-                    await client.news.wait()
-                body = client.take() or PING
-        if not client.over:
-            await send({"type": "http.response.body", "body": farewell(), "more_body": True})
-
-    async def _wait_for_departure(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._client.leave()
+    async def _frames(self) -> AsyncIterator[bytes]:
+        if not self._live.heard.is_set():
+            yield OPENING + (farewell() if self._live.closing else store_away())
+            return
+        yield OPENING + greeting() + (RESET if self._missed else b"")
+        while not self._live.closing:
+            if frames := self._client.take():
+                yield frames
+            else:
+                await self._client.news.wait()
+        yield farewell()
 
 
 def listed(text: str | None) -> list[str]:
