@@ -120,7 +120,7 @@ class Heart:
         for line in news.lines():
             if not tell(line):
                 return
-            self._overtime.told_consumer([nonce for _, nonce in (*line.lost, *line.stop)])
+            self._overtime.told_consumer([nonce for _, nonce in (*line.lost, *line.stop)], time.monotonic())
 
     async def _beat_once(self, about: bytes) -> dict[str, BeatReply]:
         held = dict(zip(self._to.platforms, self._table.held(len(self._keys)), strict=True))

@@ -45,9 +45,8 @@ class Overtime:
         self._said: dict[str, float] = {}  # nonces of attempts that the consumer should stop, and when we said so
         self._warned: dict[str, float] = {}  # nonces of attempts that were warned of, and since when
 
-    def told_consumer(self, nonces: Sequence[str]) -> None:
+    def told_consumer(self, nonces: Sequence[str], now: float) -> None:
         """The consumer was told that these are lost, or asked to stop. One whose loop runs tells them at once."""
-        now = time.monotonic()
         self._said |= {nonce: now for nonce in nonces if nonce not in self._said}
 
     def blind(self) -> None:

@@ -4,7 +4,7 @@ No clock but our own counts: the store's time and the consumers' may jump, a cou
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import anyio
@@ -60,12 +60,17 @@ class Presence:
     """Remembers what it saw between two questions; the first one waits for a beat."""
 
     def __init__(
-        self, transitions: Transitions, platforms: Iterable[str], patience_seconds: float = PATIENCE_SECONDS
+        self,
+        transitions: Transitions,
+        platforms: Iterable[str],
+        patience_seconds: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transitions = transitions
         self._keys = [PlatformKeys(platform) for platform in platforms]
         self._platforms = {keys.platform for keys in self._keys}
         self._patience_seconds = patience_seconds
+        self._clock = clock
         self._watches: dict[str, Watch] = {}
         self._deadlines: dict[str, float] = {}  # of those that beat
         self._looked: float | None = None
@@ -82,7 +87,7 @@ class Presence:
 
     async def glance(self) -> list[ConsumerPresence] | None:
         """The same without waiting for a beat: by one look, or by one of a moment ago. None: nobody has looked yet."""
-        now = time.monotonic()
+        now = self._clock()
         looked_lately = self._looked is not None and now - self._looked <= GLANCE_SECONDS
         if not looked_lately and not self._one_at_a_time.locked():
             async with self._one_at_a_time:
@@ -133,7 +138,7 @@ class Presence:
 
     async def _look(self) -> float:
         looks = await of_each(self._keys, self._transitions.observe)
-        now = time.monotonic()
+        now = self._clock()
         await self._learn_deadlines({owner for beats in looks.values() for owner in beats})
         continuous = self._looked is not None and now - self._looked <= CONTINUITY_SECONDS
         known, self._watches, self._looked = (self._watches if continuous else {}), {}, now

@@ -119,10 +119,9 @@ async def test_time_without_the_store_does_not_count(watch: Watch) -> None:
 async def test_an_attempt_that_was_asked_to_stop_has_the_same_time_for_it(watch: Watch) -> None:
     held = await watch.hold("a")
     await watch.desk.cancel("a")
-    watch.overtime.told_consumer([held.nonce])
-    watch.begun = time.monotonic()  # its time counts from there
+    watch.overtime.told_consumer([held.nonce], watch.begun)
     assert not await watch.look(1.0 + WARN_SECONDS)
-    watch.overtime.told_consumer([held.nonce])
+    watch.overtime.told_consumer([held.nonce], watch.begun)
     assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     assert await watch.desk.story("a") == ["queued", "started 1", "cancelling 1", "cancelled 1"]
 
@@ -131,8 +130,7 @@ async def test_the_time_to_stop_counts_from_when_the_attempt_was_told(watch: Wat
     """A consumer that stops many attempts may come to one of them late."""
     held = await watch.hold("a")
     await watch.desk.cancel("a")
-    watch.overtime.told_consumer([held.nonce])
-    watch.overtime._said[held.nonce] -= 60
+    watch.overtime.told_consumer([held.nonce], watch.begun - 60)
     watch.table.tell(0)
     watch.begun = time.monotonic()
     assert not await watch.look(WARN_SECONDS + 0.5)
@@ -142,7 +140,7 @@ async def test_the_time_to_stop_counts_from_when_the_attempt_was_told(watch: Wat
 
 async def test_an_attempt_that_is_over_and_waits_for_the_store_is_not_late(watch: Watch) -> None:
     held = await watch.hold("a", seconds=1.0)
-    watch.overtime.told_consumer([held.nonce])
+    watch.overtime.told_consumer([held.nonce], watch.begun)
     watch.table.settle(0)
     for seconds in (10, 60):
         assert not await watch.look(seconds)
@@ -153,8 +151,7 @@ async def test_a_process_is_ended_for_an_attempt_that_lost_its_job_and_does_not_
     lost = await watch.hold("lost")
     await watch.hold("other")
     await watch.desk.reclaim(lost)
-    watch.overtime.told_consumer([lost.nonce])
-    watch.begun = time.monotonic()
+    watch.overtime.told_consumer([lost.nonce], watch.begun)
     assert not await watch.look(1.0 + WARN_SECONDS)
     assert await watch.look(1.0 + WARN_SECONDS + PATIENCE, ends=True)
     assert await watch.desk.story("lost") == ["queued", "started 1", "superseded 1"]

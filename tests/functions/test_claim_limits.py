@@ -127,7 +127,7 @@ async def test_a_reopened_job_counts_once(store: Store) -> None:
 
 async def test_a_raised_limit_lets_those_go_on_that_were_parked_under_the_old_one(store: Store) -> None:
     desk, raised = Desk(store, key_overall=1), Desk(store, key_overall=3)
-    raised._nonces = desk._nonces
+    raised.fresh = desk.fresh
     await desk.submit(*"abcdef", limit_key="k")
     (held,) = await desk.claim("ann", 9)
     await desk.complete(held)

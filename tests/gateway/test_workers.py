@@ -3,9 +3,10 @@
 import asyncio
 import socket
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx2
+import pytest
 
 from tailrace.consumers.heart.introduction import version
 from tailrace.gateway.routes.workers import described
@@ -14,6 +15,7 @@ from tailrace.streams.messages import About, RefusedWrites, encode
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views.presence import Presence
 from tests.support.builders import Desk, untouched
+from tests.support.clock import Clock
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.problems import JSON, problem_of
@@ -62,7 +64,8 @@ async def test_a_frozen_consumer_is_not_alive_once_it_was_seen_silent(store: Sto
     """Compared are two looks: a counter that stands still says nothing at first, then that its owner is silent."""
     desk = Desk(store, "research")
     await desk.beat("ann")
-    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.2)
+    clock = Clock()
+    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.2, clock=clock)
     (seen,) = await presence.see()
     assert (seen.alive, seen.changed_seconds, seen.platforms) == (None, None, ("research",))
     await desk.beat("ann")
@@ -70,13 +73,13 @@ async def test_a_frozen_consumer_is_not_alive_once_it_was_seen_silent(store: Sto
     assert (seen.alive, seen.beats) == (True, 2)
     await desk.beat("bob")
     assert [(each.owner, each.alive) for each in await presence.see()] == [("ann", True), ("bob", True)]
-    watch = presence._watches["ann"]
-    watch.changed = (watch.changed or 0) - 11  # as if it had stood still ever since
-    seen, _ = await presence.see()
-    assert seen.alive is False
+    for _ in range(2):
+        clock.ahead += 6
+        await desk.beat("bob")
+        seen, other = await presence.see()
+    assert (seen.alive, other.alive) == (False, True)
     assert described(seen)["last_change_seconds"] > 10
-    assert presence._looked is not None
-    presence._looked -= 60  # nobody asked for a minute
+    clock.ahead += 60  # no one asked for a minute
     assert [each.alive for each in await presence.see()] == [None, None], "what was seen before says nothing of now"
 
 
@@ -88,28 +91,35 @@ async def test_an_idle_consumer_is_silent_after_its_own_deadline(store: Store) -
         "cid": {},
         "dot": {"deadline_seconds": 0},
     }
-    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.1)
+    clock = Clock()
+    presence = Presence(desk.transitions, ["research", "kurly"], patience_seconds=0.1, clock=clock)
     for _ in range(2):
         for owner, about in abouts.items():
             await desk.transitions.beat([(desk.keys, [])], owner, encode(about))
         seen = await presence.see()
     assert {each.owner: each.deadline_seconds for each in seen} == {"ann": 1.5, "bob": 60.0, "cid": 10.0, "dot": 10.0}
-    for watch in presence._watches.values():
-        watch.changed = (watch.changed or 0) - 2
+    clock.ahead += 2
     assert [each.alive for each in await presence.see()] == [False, True, True, True]
 
 
-async def test_a_look_that_keeps_us_waiting_makes_nobody_silent(store: Store) -> None:
-    desk = Desk(store, "research")
-    presence = Presence(desk.transitions, ["research"], patience_seconds=0.1)
+async def test_a_look_that_keeps_us_waiting_makes_no_one_silent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, clock, asked = Desk(store, "research"), Clock(), asyncio.Event()
+    presence = Presence(desk.transitions, ["research"], patience_seconds=0.1, clock=clock)
     for _ in range(2):
         await desk.transitions.beat([(desk.keys, [])], "ann", encode({"deadline_seconds": 1.5}))
         await presence.see()
-    assert presence._looked is not None
-    for watch in presence._watches.values():
-        watch.changed = presence._looked = presence._looked - 2  # as if the store had not answered since
-    async with presence._one_at_a_time:
-        assert [each.alive for each in await presence.glance() or ()] == [True]
+
+    async def hang(_: object) -> NoReturn:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(desk.transitions, "observe", hang)
+    looking = asyncio.create_task(presence.see())
+    await asked.wait()
+    clock.ahead += 2
+    assert [each.alive for each in await presence.glance() or ()] == [True]
+    looking.cancel()
 
 
 async def test_what_consumers_tell_may_be_spoilt_and_they_live_all_the_same(store: Store) -> None:

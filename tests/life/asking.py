@@ -10,6 +10,7 @@ from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import Status
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -63,7 +64,7 @@ def pauses(history: Sequence[Event]) -> list[float]:
 async def cancel(deployment: Deployment, job_id: str) -> str:
     platform, key = split_id(job_id)
     more = b',"by":"ops","reason":"not needed"'
-    return await deployment.producer._transitions.cancel(PlatformKeys(platform), key, more)
+    return await Transitions(deployment.store).cancel(PlatformKeys(platform), key, more)
 
 
 def rules(folder: Path, platform: str = PLATFORM, **fields: object) -> str:

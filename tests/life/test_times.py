@@ -13,6 +13,7 @@ from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Event
 from tailrace.streams.states import Status
+from tailrace.streams.transitions import Transitions
 from tests.life.asking import NO_PAUSE, STEERED, ask, at, happened, when
 from tests.support.builders import tell as words
 from tests.support.deployment import Deployment
@@ -87,7 +88,7 @@ async def test_a_delay_outlives_the_worker_and_the_store(tmp_path: Path) -> None
 async def test_a_job_that_is_not_started_in_time_ends_failed_with_nobody_claiming(standing: Deployment) -> None:
     busy = await ask(standing, "ably", args={"seconds": 1.5}, expires_at=iso(1.0))
     await standing.started(busy)
-    await standing.producer._transitions.pause(PlatformKeys("plan-generation"), "ops")
+    await Transitions(standing.store).pause(PlatformKeys("plan-generation"), "ops")
     behind = await ask(standing, "ably", expires_at=iso(0.3))
     delayed = await ask(standing, "ably", delay_seconds=60.0, expires_at=iso(0.3))
     paused = await ask(standing, "plan-generation", expires_at=iso(0.3))

@@ -94,15 +94,15 @@ class Desk:
         self.company = "locked"  # what else the process of a claimer runs
         self.siblings: tuple[str, ...] = ()  # the other platforms of its lane
         self.owners: dict[str, str] = {}
-        self._nonces = (f"n{number}" for number in count(1))
+        self.fresh = (f"n{number}" for number in count(1))
 
     def job(self, key: str, *, args: bytes = b"{}", kind: str = "drill", **options: Any) -> Job:
         return Job(self.keys.platform, key, kind, args, Options(**options))
 
     def nonces(self, owner: str, slots: int) -> list[str]:
-        fresh = [next(self._nonces) for _ in range(slots)]
-        self.owners.update(dict.fromkeys(fresh, owner))
-        return fresh
+        nonces = [next(self.fresh) for _ in range(slots)]
+        self.owners.update(dict.fromkeys(nonces, owner))
+        return nonces
 
     # The transitions
 
