@@ -106,7 +106,7 @@ def use_running_store() -> None:
     """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
     if not (os.environ.keys() & {"REDIS_URL", "REDIS_URL_FILE"} or os.environ.get("REDIS_HOST")):
         from tailrace.ops.connect import use_settings
-        from tailrace.ops.up.own_store import find_running
+        from tailrace.streams.process.data_folder import find_running
 
         if url := find_running(DEFAULT_DATA):
             os.environ["REDIS_URL"] = url

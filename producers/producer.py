@@ -59,8 +59,8 @@ class Submission(Struct, frozen=True):
 class Submitted(Struct, frozen=True):
     """The answer: the job, where it is now, and whether it had been accepted before."""
 
-    job_id: str
-    state: State
+    id: str
+    status: State
     replayed: bool
 
 

@@ -13,6 +13,10 @@
     │   ├── Forbidden          whoever asks may not use this platform
     │   └── OtherBody          the same job id was already accepted with another body
     ├── JobNotFound            no job of that id is kept
+    ├── WrongState             the job is in a state in which this cannot be done to it
+    ├── JobFailed              the job whose result is awaited has failed
+    ├── JobCancelled           the job whose result is awaited was cancelled
+    ├── NoConsumer             no consumer serves the platform
     ├── ScheduleNotFound       no schedule of that name is kept
     ├── Cancelled              somebody asked the job to stop while it ran
     └── Lost                   the fence refused a write: a newer attempt owns the job, or it has ended
@@ -104,6 +108,47 @@ class JobNotFound(TailraceError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"no job {job_id} is kept")
         self.job_id = job_id
+
+
+class WrongState(TailraceError):
+    """The job is in a state in which this cannot be done to it; nothing was changed."""
+
+    def __init__(self, job_id: str, state: str, why: str) -> None:
+        ended = "has ended" if state in {"completed", "failed", "cancelled"} else "has not ended"
+        super().__init__(f"job {job_id} {ended}: it is {state}, and {why}")
+        self.job_id = job_id
+        self.state = state
+        self.why = why
+
+
+class JobFailed(TailraceError):
+    """The job has failed for good: the type, message and traceback of its last error."""
+
+    def __init__(self, job_id: str, attempt: int, error_type: str, message: str, traceback: str | None = None) -> None:
+        super().__init__(f"job {job_id} failed in attempt {attempt}: {error_type}: {message}")
+        self.job_id = job_id
+        self.attempt = attempt
+        self.error_type = error_type
+        self.message = message
+        self.traceback = traceback
+
+
+class JobCancelled(TailraceError):
+    """The job was cancelled: by whom and why, as far as that was said."""
+
+    def __init__(self, job_id: str, by: str | None = None, reason: str | None = None) -> None:
+        super().__init__(f"job {job_id} was cancelled{f' by {by}' if by else ''}{f': {reason}' if reason else ''}")
+        self.job_id = job_id
+        self.by = by
+        self.reason = reason
+
+
+class NoConsumer(TailraceError):
+    """No consumer serves this platform now."""
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(f"no consumer serves {platform}")
+        self.platform = platform
 
 
 class Cancelled(TailraceError):

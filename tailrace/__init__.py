@@ -11,25 +11,73 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
     from tailrace.gateway import follow
-    from tailrace.producers import Producer, Submission, Submitted
+    from tailrace.producers import JobInfo, Producer, Submission, Submitted, Sync, Tailrace
+    from tailrace.streams.errors import (
+        JobCancelled,
+        JobFailed,
+        JobNotFound,
+        OtherBody,
+        StoreError,
+        TailraceError,
+        WrongField,
+        WrongState,
+    )
+    from tailrace.streams.messages import Event
 
 __all__ = [
     "Attempt",
     "Delay",
+    "Event",
     "GiveUp",
     "Handlers",
+    "JobCancelled",
+    "JobFailed",
+    "JobInfo",
+    "JobNotFound",
+    "OtherBody",
     "Producer",
     "RateLimited",
+    "StoreError",
     "Submission",
     "Submitted",
+    "Sync",
     "SyncAttempt",
+    "Tailrace",
+    "TailraceError",
+    "WrongField",
+    "WrongState",
     "follow",
 ]
 
 _ROOMS = {
-    "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"),
+    "consumers": (
+        "Attempt",
+        "Delay",
+        "GiveUp",
+        "Handlers",
+        "RateLimited",
+        "SyncAttempt",
+    ),
     "gateway": ("follow",),
-    "producers": ("Producer", "Submission", "Submitted"),
+    "producers": (
+        "JobInfo",
+        "Producer",
+        "Submission",
+        "Submitted",
+        "Sync",
+        "Tailrace",
+    ),
+    "streams.errors": (
+        "JobCancelled",
+        "JobFailed",
+        "JobNotFound",
+        "OtherBody",
+        "StoreError",
+        "TailraceError",
+        "WrongField",
+        "WrongState",
+    ),
+    "streams.messages": ("Event",),
 }
 
 

@@ -13,10 +13,10 @@ from tailrace.streams.keys import PlatformKeys
 from tests.ops.commands import environment, tailrace
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-HANDLER = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0]
+HANDLER, CLIENT = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_the_handler_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valkey_url: str) -> None:
+def test_the_code_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valkey_url: str) -> None:
     (tmp_path / "handlers.py").write_text(HANDLER)
     (line,) = re.findall(r"^    python3 -m ops (submit default greet .*)$", README, flags=re.MULTILINE)
     consumer = subprocess.Popen(
@@ -28,6 +28,14 @@ def test_the_handler_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valke
     )
     try:
         done = tailrace(*shlex.split(line), REDIS_URL=valkey_url)
+        asked = subprocess.run(
+            [sys.executable, "-c", CLIENT + "\nimport asyncio; print(asyncio.run(greet_all(['Ada'])))"],
+            cwd=CHECKOUT,
+            env=environment(REDIS_URL=valkey_url),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     finally:
         consumer.terminate()
         assert consumer.wait(20) == 0
@@ -35,6 +43,9 @@ def test_the_handler_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valke
     job_id, result = done.stdout.splitlines()
     assert job_id.startswith(PlatformKeys("default").platform)
     assert json.loads(result) == {"greeted": 2, "attempt": 1}
+    *events, returned = asked.stdout.splitlines()
+    assert events == ["queued None None", "started None None", "progress 1 greeting Ada", "completed None None"]
+    assert returned == "{'greeted': 1, 'attempt': 1}"
 
 
 def test_the_handler_has_about_fifteen_lines() -> None:

@@ -44,7 +44,7 @@ class Plans:
         key = key_of(request, body.jobId, "jobId")
         asked = Submission("plan-generation", "make-plan", args, key)
         job = await submit(self._producer, request, asked, NAMES)
-        return reply({"jobId": job.job_id, "status": "pending"}, 202, headers(job))
+        return reply({"jobId": job.id, "status": "pending"}, 202, headers(job))
 
     async def material(self, request: Request) -> Response:
         body = await read_body(request, MaterialBody)
@@ -54,9 +54,9 @@ class Plans:
         key = key_of(request, body.jobId, "jobId")
         asked = Submission("material-processing", "process-material", args, key)
         job = await submit(self._producer, request, asked, NAMES)
-        answer = {"materialId": body.materialId, "status": "processing", "jobId": job.job_id}
+        answer = {"materialId": body.materialId, "status": "processing", "jobId": job.id}
         return reply(answer, 202, headers(job))
 
 
 def headers(job: Submitted) -> dict[str, str]:
-    return {**accepted(job.job_id), **replayed(job)}
+    return {**accepted(job.id), **replayed(job)}

@@ -63,25 +63,25 @@ class Submissions:
         key = key_of(request, body.jobId, "jobId")
         asked = Submission("research", "research", {"query": body.query}, key)
         job = await submit(self._producer, request, asked, {"id": "jobId", "args.query": "query"})
-        links = links_of(job.job_id)
+        links = links_of(job.id)
         answer = {
-            "jobId": job.job_id,
+            "jobId": job.id,
             "status": "queued",
             "message": "The research was accepted; follow it at streamUrl.",
             "streamUrl": links["stream"],
             "historyUrl": links["history"],
         }
-        return reply(answer, 202, {**accepted(job.job_id), **replayed(job, asked)})
+        return reply(answer, 202, {**accepted(job.id), **replayed(job, asked)})
 
     async def job(self, request: Request) -> Response:
         body = await read_body(request, JobBody)
         asked = submission(body, key_of(request, body.id, "id"))
         job = await submit(self._producer, request, asked, {})
-        links = links_of(job.job_id)
-        answer: dict[str, Any] = {"jobId": job.job_id, "status": status_of(job.state), "links": links}
+        links = links_of(job.id)
+        answer: dict[str, Any] = {"jobId": job.id, "status": status_of(job.status), "links": links}
         if deduplicated(asked, job):
             answer["deduplicated"] = True
-        return reply(answer, 202, {**accepted(job.job_id), **replayed(job, asked)})
+        return reply(answer, 202, {**accepted(job.id), **replayed(job, asked)})
 
     async def workflow(self, request: Request) -> Response:
         body = await read_body(request, WorkflowBody)
@@ -100,12 +100,12 @@ class Submissions:
             names["args.params"] = "params"
         job = await submit(self._producer, request, asked, names)
         data = {
-            "job_id": job.job_id,
+            "job_id": job.id,
             "workflow_id": body.workflow_id,
             "platform": platform,
-            "status": status_of(job.state),
+            "status": status_of(job.status),
         }
-        headers = {**accepted(job.job_id), **replayed(job, asked)}
+        headers = {**accepted(job.id), **replayed(job, asked)}
         return reply({"success": True, "data": data}, 202, headers)
 
     async def jobs(self, request: Request) -> Response:
@@ -183,7 +183,7 @@ def line(index: int, asked: Submission | WrongField, result: Submitted | Refused
     if isinstance(result, Refused):
         field = getattr(result, "field", None)
         return {"error": {"index": index, "code": code_of(result).name, "field": field, "detail": str(result)}}
-    told: dict[str, Any] = {"jobId": result.job_id, "status": status_of(result.state)}
+    told: dict[str, Any] = {"jobId": result.id, "status": status_of(result.status)}
     if isinstance(asked, Submission) and deduplicated(asked, result):
         told["deduplicated"] = True
     return told
@@ -200,7 +200,7 @@ def renamed(name: str, names: Mapping[str, str]) -> str:
 
 def deduplicated(asked: Submission, job: Submitted) -> bool:
     """Whether the answer is another job, which holds the same `dedupe` key."""
-    return job.replayed and (asked.id is None or job.job_id != join_id(asked.platform, asked.id))
+    return job.replayed and (asked.id is None or job.id != join_id(asked.platform, asked.id))
 
 
 def replayed(job: Submitted, asked: Submission | None = None) -> dict[str, str]:

@@ -70,7 +70,7 @@ class Bench:
 
     async def submit(self, keys: PlatformKeys, kind: str, args: Any) -> str:
         """The key of a job."""
-        return split_id((await self.producer.submit(Submission(keys.platform, kind, args))).job_id)[1]
+        return split_id((await self.producer.submit(Submission(keys.platform, kind, args))).id)[1]
 
     async def fill(self, keys: PlatformKeys, kind: str, count: int) -> list[str]:
         """The keys of many jobs."""
@@ -80,7 +80,7 @@ class Bench:
             for answer in await self.producer.submit_many(submissions):
                 if isinstance(answer, Exception):
                     raise answer
-                job_keys.append(split_id(answer.job_id)[1])
+                job_keys.append(split_id(answer.id)[1])
         return job_keys
 
     async def empty(self, keys: PlatformKeys) -> bool:

@@ -11,18 +11,17 @@ import msgspec
 from tailrace.ops.connect import reach
 from tailrace.ops.hints import command
 from tailrace.ops.nearest import meant
-from tailrace.producers.producer import new_key
-from tailrace.streams.errors import JobNotFound, TailraceError, WrongField
-from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.messages import encode
-from tailrace.streams.pauses import pause_platform
+from tailrace.producers.actions import LONGEST_NAME, ActionResult, Actions
+from tailrace.producers.client import locate
+from tailrace.streams.errors import NoConsumer, TailraceError, WrongField, WrongState
+from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 
-WHO, WHY = 100, 300  # characters, as over HTTP
+FLAGS = {"by", "reason"}
 
 Answer = tuple[dict[str, Any], str]  # for machines, for people
 
@@ -35,66 +34,62 @@ def run(options: argparse.Namespace) -> int:
 
 async def act(options: argparse.Namespace) -> Answer:
     async with reach(options.data) as store:
-        return await ACTS[options.command](store, options)
+        try:
+            return await ACTS[options.command](store, options)
+        except WrongField as error:  # named as it is typed
+            raise WrongField(f"--{error.field}", error.reason) if error.field in FLAGS else error from None
+        except WrongState as error:
+            raise TailraceError(f"{error}; see `{command(f'show {options.job}', options.data)}`") from None
 
 
 async def cancel(store: Store, options: argparse.Namespace) -> Answer:
-    keys, key = locate(options.job)
-    more = {"by": who(options), **({"reason": checked(options.reason, "--reason", WHY)} if options.reason else {})}
-    word = await Transitions(store).cancel(keys, key, members(more))
-    if word == "cancelling":
+    acted = await Actions(Transitions(store)).cancel(*locate(options.job), by=who(options), reason=options.reason)
+    if acted.status == "cancelling":
         follow = command(f"follow {options.job}", options.data)
-        told = f"{options.job} runs and is asked to stop; `{follow}` shows when it has"
-        return {"jobId": options.job, "status": word}, told
-    if word in {"ok", "again"}:
-        return {"jobId": options.job, "status": State.CANCELLED}, f"{options.job} cancelled"
-    raise refused(options, word, "there is nothing left to cancel")
+        return facts(acted), f"{options.job} runs and is asked to stop; `{follow}` shows when it has"
+    return facts(acted), f"{options.job} cancelled"
 
 
 async def retry(store: Store, options: argparse.Namespace) -> Answer:
-    keys, key = locate(options.job)
-    word = await Transitions(store).reopen(keys, key, members({"by": who(options)}))
-    if word != "ok":
-        raise refused(options, word, "only a failed or a cancelled job can be retried")
-    return {"jobId": options.job, "status": State.WAITING}, f"{options.job} waits again"
+    acted = await Actions(Transitions(store)).retry(*locate(options.job), by=who(options))
+    return facts(acted), f"{options.job} waits again"
 
 
 async def drop(store: Store, options: argparse.Namespace) -> Answer:
-    keys, key = locate(options.job)
-    word = await Transitions(store).drop(keys, key)
-    if word != "ok":
+    try:
+        acted = await Actions(Transitions(store)).drop(*locate(options.job))
+    except WrongState as error:
+        if error.state == State.COMPLETED:
+            raise
         end = command(f"cancel {options.job}", options.data)
-        hint = "" if word in {State.COMPLETED, "missing"} else f"; to end it: `{end}`"
-        raise refused(options, word, "only a failed or a cancelled job can be dropped" + hint)
-    return {"jobId": options.job, "status": "dropped"}, f"{options.job} dropped"
+        raise WrongState(error.job_id, error.state, f"{error.why}; to end it: `{end}`") from None
+    return facts(acted), f"{options.job} dropped"
 
 
 async def pause(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    already, by, since = await pause_platform(Transitions(store), keys, who(options))
-    facts = {"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since}
+    already, by, since = await Actions(Transitions(store)).pause(keys, by=who(options))
+    told = {"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since}
     done = f"was paused already, by {by or 'somebody'} at {since}" if already else "paused"
-    return facts, f"{keys.platform} {done}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
+    return told, f"{keys.platform} {done}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
 
 
 async def resume(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    word = await Transitions(store).resume(keys)
-    facts = {"platform": keys.platform, "paused": False, "pausedBy": None, "pausedSince": None}
-    return facts, f"{keys.platform} {'was not paused' if word == 'again' else 'goes on'}"
+    was_paused = await Actions(Transitions(store)).resume(keys)
+    told = {"platform": keys.platform, "paused": False, "pausedBy": None, "pausedSince": None}
+    return told, f"{keys.platform} {'goes on' if was_paused else 'was not paused'}"
 
 
 async def restart(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    transitions, request = Transitions(store), new_key()
-    (beats,) = await transitions.observe([keys])
-    while beats and await transitions.restart(keys, request, beats) is None:
-        (beats,) = await transitions.observe([keys])  # a worker has started since
-    if not beats:
+    try:
+        names = await Actions(Transitions(store)).restart(keys)
+    except NoConsumer as error:
         name = keys.platform
-        raise TailraceError(f"no consumer serves {name}; start one: `{PROGRAM} consume {name}`, or all: `{PROGRAM} up`")
-    names = sorted(beats)
-    told = f"asked to drain and start anew: {', '.join(names)}; `{command('workers', options.data)}` shows who is there"
+        raise TailraceError(f"{error}; start one: `{PROGRAM} consume {name}`, or all: `{PROGRAM} up`") from None
+    workers = command("workers", options.data)
+    told = f"asked to drain and start again: {', '.join(names)}; `{workers}` shows which ones are there"
     return {"platform": keys.platform, "status": "restarting", "workers": names}, told
 
 
@@ -108,11 +103,6 @@ ACTS: dict[str, Callable[[Store, argparse.Namespace], Awaitable[Answer]]] = {
 }
 
 
-def locate(job_id: str) -> tuple[PlatformKeys, str]:
-    platform, key = split_id(job_id)
-    return PlatformKeys(platform), key
-
-
 def declared(name: str) -> PlatformKeys:
     """The keys of a platform. Raises `WrongField` naming those that are declared, and the one that may be meant."""
     platforms = StreamsSettings.read().platforms
@@ -123,33 +113,14 @@ def declared(name: str) -> PlatformKeys:
 
 
 def who(options: argparse.Namespace) -> str:
-    """Whoever is named, else whoever is logged in here."""
+    """The name that is given, else that of the user who is logged in here."""
     if options.by is not None:
-        return checked(options.by, "--by", WHO)
+        return str(options.by)
     try:
-        return getpass.getuser()[:WHO]
+        return getpass.getuser()[:LONGEST_NAME]
     except (OSError, KeyError):  # no name for this user id, as in some containers
         return "somebody"
 
 
-def checked(text: str, flag: str, most: int) -> str:
-    if not 1 <= len(text) <= most:
-        raise WrongField(flag, f"must have 1 to {most} characters")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise WrongField(flag, "is not UTF-8") from None
-    return text
-
-
-def members(told: dict[str, str]) -> bytes:
-    """What an event says beside the usual."""
-    return b"," + encode(told)[1:-1]
-
-
-def refused(options: argparse.Namespace, word: str, why: str) -> TailraceError:
-    job_id, show = options.job, command(f"show {options.job}", options.data)
-    if word == "missing":
-        return JobNotFound(job_id)
-    ended = "has ended" if State(word).ended else "has not ended"
-    return TailraceError(f"job {job_id} {ended}: it is {word}, and {why}; see `{show}`")
+def facts(acted: ActionResult) -> dict[str, Any]:
+    return {"jobId": acted.id, "status": acted.status}

@@ -6,16 +6,17 @@ import sys
 import anyio
 import msgspec
 
-from tailrace.ops.cli.act import declared, members, who
+from tailrace.ops.cli.act import declared, who
 from tailrace.ops.connect import reach
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import console, row, say, show_table, table
+from tailrace.producers.actions import Actions
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.dead_letters import Match, count_dead, list_dead, sweep_dead
+from tailrace.streams.views.dead_letters import Match, count_dead, list_dead
 from tailrace.streams.views.listing import Listed
 
 MOST = 100_000
@@ -87,7 +88,6 @@ def facts_of(job: Listed) -> dict[str, object]:
 
 
 async def replay(options: argparse.Namespace, match: Match) -> int:
-    more = members({"by": who(options)})
     async with reach(options.data) as store:
         keys = declared(options.platform)
         if not options.yes:
@@ -98,8 +98,7 @@ async def replay(options: argparse.Namespace, match: Match) -> int:
             ):
                 say("nothing was done")
                 return 1
-        transitions = Transitions(store)
-        swept = await sweep_dead(store, keys, match, lambda key: transitions.reopen(keys, key, more), options.limit)
+        swept = await Actions(Transitions(store)).replay(keys, match, limit=options.limit, by=who(options))
     if options.json:
         print(msgspec.json.encode({"replayed": swept.done, "left": swept.left}).decode())
     else:

@@ -4,9 +4,10 @@ import argparse
 
 import anyio
 
-from tailrace.ops.cli.story import decoded, read_story
+from tailrace.ops.cli.story import decoded
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import about, row, show_table, table
+from tailrace.producers.following import read_visible
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,5 +24,5 @@ def run(options: argparse.Namespace) -> int:
 
 async def read(options: argparse.Namespace) -> list[bytes]:
     async with reach(options.data) as store:
-        _, events = await read_story(store, options.job)
+        _, events = await read_visible(store, options.job)
     return events

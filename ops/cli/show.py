@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.ops.cli.story import decoded, read_story
+from tailrace.ops.cli.story import decoded
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import console, plain
+from tailrace.producers.following import read_visible
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
@@ -57,7 +58,7 @@ def told(waiting: Waiting) -> list[str]:
 
 async def read(options: argparse.Namespace) -> dict[str, Any]:
     async with reach(options.data) as store:
-        record, events = await read_story(store, options.job)
+        record, events = await read_visible(store, options.job)
         keys = PlatformKeys(record.platform)
         args = await read_args(store, keys, record)
         due, expires = await read_times(store, keys, record.key)

@@ -87,7 +87,7 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
             say(f"tailrace: {options.kind} is not a built-in kind{hint} It is submitted as it is.")
         producer = Producer(Transitions(store), StreamsSettings.read().platforms)
         accepted = await producer.submit(submission)
-        job_id = accepted.job_id
+        job_id = accepted.id
         other = accepted.replayed and (options.id is None or job_id != join_id(options.platform, options.id))
         print(answer_of(accepted, deduplicated=other) if options.json else job_id, flush=True)
         if other:
@@ -112,7 +112,7 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
 
 def answer_of(accepted: Submitted, *, deduplicated: bool) -> str:
     """What happened to the request, for machines."""
-    facts = {"jobId": accepted.job_id, "state": accepted.state, "replayed": accepted.replayed and not deduplicated}
+    facts = {"jobId": accepted.id, "state": accepted.status, "replayed": accepted.replayed and not deduplicated}
     return msgspec.json.encode({**facts, "deduplicated": deduplicated}).decode()
 
 

@@ -20,9 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from tailrace.streams.errors import BadConfiguration, NoStore
+from tailrace.streams.process.data_folder import locks, ping
 
 # The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
 # however it ends, `read` returns. Whichever goes first, server or owner, the whole process group follows.
@@ -75,29 +76,6 @@ def major_version(server: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def find_running(data: Path) -> str | None:
-    """The URL of the store that an owner keeps in this folder now, or None."""
-    try:
-        url: str = json.loads((data / "store.json").read_text())["url"]
-    except (OSError, ValueError, LookupError):
-        return None
-    return url if Ownership(data).is_taken() and ping(url) == "+PONG" else None
-
-
-def ping(url: str) -> str:
-    """What the server answers to PING: `+PONG`, an error such as `-LOADING …`, or nothing."""
-    address = urlsplit(url)
-    unix = address.scheme == "unix"
-    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as link:
-        link.settimeout(1.0)
-        try:
-            link.connect(unquote(address.path) if unix else (address.hostname, address.port))
-            link.sendall(b"PING\r\n")
-            return link.recv(1024).decode().strip()
-        except OSError:
-            return ""
-
-
 class Ownership:
     """The lock on a data folder: taken by its owner, shared with the server, free when both are gone."""
 
@@ -130,13 +108,6 @@ class Ownership:
             self.file.close()
             self.file = None
 
-    def is_taken(self) -> bool:
-        try:
-            with (self.folder / "owner").open("r") as file:
-                return not locks(file)
-        except FileNotFoundError:
-            return False
-
 
 def open_private(path: Path, mode: str) -> IO[str]:
     """Open a file that is made for its user alone."""
@@ -147,14 +118,6 @@ def open_high(path: Path) -> IO[str]:
     """Open under a descriptor of two digits: the lifeline's shell, which uses 0 to 3, passes it on."""
     with open_private(path, "a+") as low:
         return os.fdopen(fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10), "a+")
-
-
-def locks(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def make_folder(folder: Path) -> None:

@@ -151,7 +151,7 @@ class Storm:
             except StoreError:
                 await asyncio.sleep(0.05)
             else:
-                taken = [answer.job_id for answer in answers if isinstance(answer, Submitted)]
+                taken = [answer.id for answer in answers if isinstance(answer, Submitted)]
                 assert len(taken) == len(submissions), f"refused: {answers}"
                 return taken
 

@@ -36,7 +36,7 @@ class Bench:
         self, kind: str, args: Any = None, *, platform: str = "many", key: str | None = None, **options: Any
     ) -> str:
         submission = Submission(platform, kind, {} if args is None else args, key, Options(**options))
-        return (await self.producer.submit(submission)).job_id
+        return (await self.producer.submit(submission)).id
 
     async def events(self, job_id: str) -> list[Event]:
         platform, _, key = job_id.partition(".")

@@ -106,7 +106,7 @@ async def test_a_clock_that_jumps_lets_nothing_wait_longer_than_its_own_length(
         later = Submission("kurly", "drill", {"steps": 1, "seconds": 0}, options=Options(delay_seconds=4))
         waits = [
             await deployment.submit("kurly", steps=1, seconds=0, fail_times=1),
-            (await submit(later)).job_id,
+            (await submit(later)).id,
             await deployment.submit("hwahae", kind="left-alone", seconds=4),
         ]
         behind = await deployment.submit("hwahae", steps=1, seconds=0)

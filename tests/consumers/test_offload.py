@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("place", ["thread", "process"])
 
 
 async def submit(bench: Bench, kind: str, args: Any = None, **options: Any) -> str:
-    return (await bench.producer.submit(Submission("many", kind, args or {}, None, Options(**options)))).job_id
+    return (await bench.producer.submit(Submission("many", kind, args or {}, None, Options(**options)))).id
 
 
 async def reached(bench: Bench, job_id: str, step: int = 1) -> Event:

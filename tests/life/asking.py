@@ -29,8 +29,8 @@ async def ask(
     quick = {"steps": 1, "seconds": 0.0} if kind == "drill" else {}
     submission = Submission(platform, kind, {**quick, **(args or {})}, None, Options(**options))
     submitted = await deployment.producer.submit(submission)
-    deployment.accepted.append(submitted.job_id)
-    return submitted.job_id
+    deployment.accepted.append(submitted.id)
+    return submitted.id
 
 
 async def happened(deployment: Deployment, job_id: str, status: Status, attempt: int | None = 1) -> Event:

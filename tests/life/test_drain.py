@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from tailrace.ops.up.children import Family
-from tailrace.ops.up.own_store import find_running
 from tailrace.ops.up.supervised import Supervised
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.process.data_folder import find_running
 from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions

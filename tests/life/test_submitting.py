@@ -132,7 +132,7 @@ async def test_other_options_under_the_same_id_are_another_body(deployment: Depl
 async def test_many_who_ask_for_the_same_at_once_get_one_job(deployment: Deployment) -> None:
     asked = [Submission("research", "drill", {}, options=Options(dedupe=Dedupe("shop-7"))) for _ in range(50)]
     answers = await asyncio.gather(*(deployment.producer.submit(submission) for submission in asked))
-    assert len({answer.job_id for answer in answers}) == 1
+    assert len({answer.id for answer in answers}) == 1
     assert sum(not answer.replayed for answer in answers) == 1
 
 
@@ -144,7 +144,7 @@ async def test_a_debounced_job_runs_once_a_while_after_the_last_who_asked(standi
         asked.append(await standing.producer.submit(Submission("research", "drill", args, options=options)))
         last = time.time()
         await asyncio.sleep(0.1)
-    (job_id,) = {answer.job_id for answer in asked}
+    (job_id,) = {answer.id for answer in asked}
     history = await standing.ended(job_id)
     assert history[-1].result == 4
     started_ms = (await standing.record(job_id)).started_ms
@@ -152,7 +152,7 @@ async def test_a_debounced_job_runs_once_a_while_after_the_last_who_asked(standi
     assert started_ms / 1000 >= last + 0.6 - 0.05
     assert len(await completed(standing, 1, PlatformKeys("research"))) == 1
     again = await standing.producer.submit(asked_again := Submission("research", "drill", {}, options=options))
-    assert again.job_id != job_id, "the key went with its job"
+    assert again.id != job_id, "the key went with its job"
     assert not again.replayed
     assert asked_again.id is None
 
@@ -164,10 +164,10 @@ async def test_a_throttled_job_is_the_same_for_its_time(standing: Deployment, en
     asked = Submission(platform, "drill", {"steps": 0}, options=options)
     first = await standing.producer.submit(asked)
     if ended:
-        await standing.ended(first.job_id)
-    assert (await standing.producer.submit(asked)).job_id == first.job_id
+        await standing.ended(first.id)
+    assert (await standing.producer.submit(asked)).id == first.id
 
     async def another() -> bool:
-        return (await standing.producer.submit(asked)).job_id != first.job_id
+        return (await standing.producer.submit(asked)).id != first.id
 
     await eventually("its time is over", another)

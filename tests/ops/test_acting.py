@@ -229,7 +229,7 @@ async def test_workers_are_listed_and_restarted(deployment: Deployment, here: He
     assert (told["owner"], told["platforms"], told["alive"]) == (consumer.owner, ["research"], True)
     result = tailrace("restart", "research", REDIS_URL=deployment.url)
     assert result.returncode == 0
-    assert f"asked to drain and start anew: {consumer.owner};" in result.stdout
+    assert f"asked to drain and start again: {consumer.owner};" in result.stdout
     assert await consumer.ended() == 75
     assert (await deployment.ended(job))[-1].status == "completed"
     code, _, err = await here.beside("restart", "research", REDIS_URL=deployment.url)

@@ -18,15 +18,13 @@ import redis
 
 from tailrace.ops.up.own_store import (
     LONGEST_SOCKET_PATH,
-    Ownership,
     OwnStore,
-    find_running,
     find_server,
     make_folder,
-    ping,
 )
 from tailrace.ops.up.up import keep_store
 from tailrace.streams.errors import BadConfiguration, NoStore
+from tailrace.streams.process.data_folder import find_running, is_taken, ping
 from tests.ops.commands import environment
 from tests.support.eventually import eventually
 
@@ -234,7 +232,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     monkeypatch.setattr(OwnStore, "_tell_others", full)
     with pytest.raises(NoStore, match="cannot be written: No space left on device"):
         OwnStore(tmp_path, server=program).start()
-    assert not Ownership(tmp_path).is_taken()
+    assert not is_taken(tmp_path)
 
 
 def test_a_taken_port_is_refused_by_its_number(program: Path, tmp_path: Path) -> None:
@@ -266,7 +264,7 @@ def test_a_frozen_server_is_gone_with_its_owner_too_and_the_folder_is_taken_unti
     killed = time.monotonic()
     owner.kill()
     owner.wait()
-    while Ownership(tmp_path).is_taken():
+    while is_taken(tmp_path):
         time.sleep(0.005)
     assert seconds_until_gone(server_pid) < 0.1
     assert time.monotonic() - killed < 1

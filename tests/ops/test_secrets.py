@@ -69,7 +69,7 @@ async def test_no_process_and_no_answer_tells_a_secret(guarded: OwnStore, tmp_pa
         consumer = deployment.start_consumer("research", **SECRETS)  # type: ignore[arg-type] # none of them is a pace
         await deployment.beating(consumer)
         asked = Submission("research", "research", {"query": "why"}, None, Options(attempts=1))
-        job = (await deployment.producer.submit(asked)).job_id  # the model does not answer
+        job = (await deployment.producer.submit(asked)).id  # the model does not answer
         failed = await deployment.ended(job)
         assert failed[-1].error
         assert "refused" in failed[-1].error.message

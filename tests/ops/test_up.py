@@ -15,9 +15,10 @@ import pytest
 import redis
 
 from tailrace.ops.race.violations import violations
-from tailrace.ops.up.own_store import OwnStore, find_running
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.history.events import expand
 from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.process.data_folder import find_running
 from tests.ops.commands import Here, tailrace
 from tests.ops.up_process import Up
 

@@ -40,7 +40,7 @@ async def test_a_job_is_accepted_with_its_args(store: Store, producer: Producer)
 
 
 async def test_a_job_without_an_id_gets_a_new_one_each_time(producer: Producer) -> None:
-    ids = {(await producer.submit(Submission("kurly", "drill"))).job_id for _ in range(3)}
+    ids = {(await producer.submit(Submission("kurly", "drill"))).id for _ in range(3)}
     assert len(ids) == 3
     assert all(job_id.startswith("kurly.") for job_id in ids)
 
@@ -98,9 +98,7 @@ async def test_many_are_answered_in_the_order_given(producer: Producer) -> None:
 
 async def test_more_than_one_batch_is_accepted_in_order(store: Store, producer: Producer) -> None:
     answers = await producer.submit_many([Submission("kurly", "drill", id=f"job-{n}") for n in range(1200)])
-    assert [answer.job_id for answer in answers if isinstance(answer, Submitted)] == [
-        f"kurly.job-{n}" for n in range(1200)
-    ]
+    assert [answer.id for answer in answers if isinstance(answer, Submitted)] == [f"kurly.job-{n}" for n in range(1200)]
     entries = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
     assert [fields[1].decode() for _, fields in entries] == [f"job-{n}" for n in range(1200)]
 
@@ -126,7 +124,7 @@ async def test_a_duplicate_is_answered_with_the_job_that_is_there(producer: Prod
     first = await producer.submit(Submission("kurly", "drill", id="a", options=options))
     again = await producer.submit(Submission("kurly", "drill", {"steps": 1}, options=options))
     elsewhere = await producer.submit(Submission("ably", "drill", options=options))
-    assert again == Submitted(first.job_id, State.WAITING, replayed=True)
+    assert again == Submitted(first.id, State.WAITING, replayed=True)
     assert not elsewhere.replayed, "each platform has its own keys"
 
 

@@ -130,8 +130,8 @@ class Deployment:
     async def submit(self, platform: str, *, kind: str = "drill", **args: Any) -> str:
         """A job's id. Drills work for `seconds` in each of their `steps`."""
         submitted = await self.producer.submit(Submission(platform, kind, args))
-        self.accepted.append(submitted.job_id)
-        return submitted.job_id
+        self.accepted.append(submitted.id)
+        return submitted.id
 
     # What is seen
 

@@ -1,0 +1,114 @@
+"""A job's visible history, read from the store: its past, and its events as they come."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from tailrace.streams.errors import JobNotFound, NoStore, WrongField
+from tailrace.streams.history.fold import Fold, read_head, visible
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.messages import Record
+from tailrace.streams.replies import read_feed, read_feed_ends, read_job, read_logs, to_hints
+from tailrace.streams.store.connection import Store
+
+WAIT_MS = 2000  # then the log is read without a hint, should one have been trimmed away
+AWAY_SECONDS = 0.5
+
+
+async def read_visible(store: Store, job_id: str) -> tuple[Record, list[bytes]]:
+    """A job's record and its visible events, as JSON."""
+    platform, key = split_id(job_id)
+    record, events = await read_job(store, PlatformKeys(platform), key)
+    return record, [raw for _, raw in visible(job_id, events)]
+
+
+async def follow(
+    store: Store, job_id: str, *, after: str | None = None, on_outage: Callable[[NoStore], None] = lambda _: None
+) -> AsyncIterator[bytes]:
+    """The visible events of a job as they come, to its end; `after` is the id of the last one that is known.
+
+    Once begun, it outlives an outage of the store, which `on_outage` hears of once.
+    """
+    platform, key = split_id(job_id)
+    keys = PlatformKeys(platform)
+    fold = Fold(job_id)
+    read = 0  # events read so far, `queued` included
+    if after is not None:
+        read = await resume(store, keys, key, after, fold)
+    away = False
+    async with listening(store, keys) as hints:
+        while True:
+            try:
+                # The feed is a hint that there is something to read; the log is the truth.
+                record, events = await read_job(store, keys, key, first=read + 1)
+                read += len(events)
+                for raw in events:
+                    if (head := read_head(raw)) and fold.accept(head):
+                        yield raw
+                if fold.ended or record.state.ended:
+                    return
+                await hints.wait(key)
+                away = False
+            except NoStore as error:
+                if not read:
+                    raise
+                if not away:
+                    on_outage(error)
+                away = True
+                await anyio.sleep(AWAY_SECONDS)
+
+
+async def resume(store: Store, keys: PlatformKeys, key: str, after: str, fold: Fold) -> int:
+    """Go on behind the event with this id; its number. Raises `WrongField` when the job has no such event."""
+    number = after.partition("-")[0]
+    seq = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else 0
+    (reply,) = await read_logs(store, [(keys, key, max(1, seq))], 1)
+    part = reply.part()
+    if part is None:
+        raise JobNotFound(keys.id(key))
+    head = read_head(part.events[0]) if part.events and seq else None
+    if head is None or head.id != after:
+        raise WrongField("after", f"job {keys.id(key)} has no event {after[:100]}")
+    fold.begin_after(head)
+    return seq
+
+
+async def wait_for_end(store: Store, job_id: str) -> tuple[Record, bytes]:
+    """Wait until a job has ended; its record and its last event, as JSON."""
+    platform, key = split_id(job_id)
+    keys = PlatformKeys(platform)
+    async with listening(store, keys) as hints:
+        while True:
+            try:
+                record, events = await read_job(store, keys, key, first=-1)
+                if record.state.ended and events:
+                    return record, events[-1]
+                await hints.wait(key)
+            except NoStore:
+                await anyio.sleep(AWAY_SECONDS)
+
+
+class Hints:
+    """The live feed of a platform, from some moment on."""
+
+    def __init__(self, store: Store, feed: str, cursor: str) -> None:
+        self._store = store
+        self._feed = feed
+        self._cursor = cursor
+
+    async def wait(self, key: str) -> None:
+        """Return when the feed names the job, or has been quiet for a while."""
+        while entries := (await read_feed(self._store, {self._feed: self._cursor}, WAIT_MS)).get(self._feed):
+            self._cursor = entries[-1][0].decode()
+            if any(hint.key == key for hint in to_hints("", entries)):
+                return
+
+
+@asynccontextmanager
+async def listening(store: Store, keys: PlatformKeys) -> AsyncIterator[Hints]:
+    """Everything that is written from now on is hinted at; what was written before is in the log."""
+    feed = keys["events"]
+    cursor = (await read_feed_ends(store, [feed]))[feed].cursor
+    async with store.blocking(WAIT_MS / 1000) as ears:
+        yield Hints(ears, feed, cursor)

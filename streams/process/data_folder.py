@@ -1,0 +1,58 @@
+"""The data folder of an `up`: whether one runs there, where its store is, and what it was told of platforms."""
+
+import fcntl
+import json
+import socket
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote, urlsplit
+
+DEFAULT_DATA = Path(".tailrace")
+
+
+def find_running(data: Path) -> str | None:
+    """The URL of the store that an owner keeps in this folder now, or None."""
+    try:
+        url: str = json.loads((data / "store.json").read_text())["url"]
+    except (OSError, ValueError, LookupError):
+        return None
+    return url if is_taken(data) and ping(url) == "+PONG" else None
+
+
+def settings_of(data: Path) -> dict[str, str]:
+    """What the owner of this folder was told of platforms, as environment variables."""
+    try:
+        return {name: str(value) for name, value in json.loads((data / "store.json").read_text())["settings"].items()}
+    except (OSError, ValueError, LookupError, AttributeError):
+        return {}  # it has just ended, or is of an earlier version
+
+
+def ping(url: str) -> str:
+    """What the server answers to PING: `+PONG`, an error such as `-LOADING …`, or nothing."""
+    address = urlsplit(url)
+    unix = address.scheme == "unix"
+    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as link:
+        link.settimeout(1.0)
+        try:
+            link.connect(unquote(address.path) if unix else (address.hostname, address.port))
+            link.sendall(b"PING\r\n")
+            return link.recv(1024).decode().strip()
+        except OSError:
+            return ""
+
+
+def is_taken(data: Path) -> bool:
+    """Whether an owner, or the server it started, still lives."""
+    try:
+        with (data / "owner").open("r") as file:
+            return not locks(file)
+    except FileNotFoundError:
+        return False
+
+
+def locks(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
