@@ -12,10 +12,10 @@ from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Job, Step, encode
+from tailrace.streams.operations import Operation, call, checked, word
 from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES
 from tailrace.streams.replies import to_steps
 from tailrace.streams.states import Status
-from tailrace.streams.transitions import Operation, checked, recall, report, save, word
 
 Args = TypeVar("Args")
 
@@ -104,7 +104,14 @@ class Attempt(Generic[Args]):
         self._shown.add(step)
         await self.quiet()  # numbered only when it is sent
         self._reports += 1
-        said = report(self._keys, self.job.key, self.fence, self._reports, event, self.max_events)
+        said = call.report(
+            self._keys,
+            key=self.job.key,
+            nonce=self.fence,
+            number=self._reports,
+            most=self.max_events,
+            event=event,
+        )
         if await self._say(said) == "full":
             self._shown.discard(step)
             raise ValueError(
@@ -147,7 +154,9 @@ class Attempt(Generic[Args]):
             raise unwritable(f"the result of step {name!r}", error) from error
         if len(value) > LARGEST_EVENT:
             raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
-        said = save(self._keys, self.job.key, self.fence, name, value, self.max_step_bytes)
+        said = call.save(
+            self._keys, key=self.job.key, nonce=self.fence, most=self.max_step_bytes, name=name, value=value
+        )
         if await self._say(said) == "full":
             raise ValueError(
                 f"the steps of job {self.job.id} have all of the {self.max_step_bytes} bytes that max_step_bytes of "
@@ -162,7 +171,7 @@ class Attempt(Generic[Args]):
         saved: dict[str, bytes] = {}
         cursor = "0"
         while cursor:
-            self._under_way = self._ask(recall(self._keys, self.job.key, self.fence, cursor))
+            self._under_way = self._ask(call.recall(self._keys, key=self.job.key, nonce=self.fence, cursor=cursor))
             part = to_steps(checked(await asyncio.shield(self._under_way)))
             if part is None:
                 raise Lost(self.job.id, self.number)

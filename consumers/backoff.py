@@ -11,9 +11,9 @@ from msgspec.structs import force_setattr
 from tailrace.consumers.failures import said_by
 from tailrace.consumers.outcomes import Failed, checked_seconds
 from tailrace.streams.messages import Failure
+from tailrace.streams.operations import Again
 from tailrace.streams.options import Retrying
 from tailrace.streams.policies import Policy
-from tailrace.streams.transitions import Again
 
 log = structlog.get_logger()
 

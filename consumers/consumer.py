@@ -23,11 +23,12 @@ from tailrace.consumers.shutdown import Shutdown
 from tailrace.consumers.slots import Room, Rooms
 from tailrace.consumers.watchdog import Suspect, Watchdog
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import call
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process import lifeline
 from tailrace.streams.store.commit import Committer
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions, release
+from tailrace.streams.transitions import Transitions
 
 log = structlog.get_logger()
 
@@ -213,5 +214,6 @@ class Consumer:
         for platform, key, nonce in news.stray:
             line = self._lines[platform]
             if nonce not in line.runner.running and nonce not in line.reader.wanted:
-                operation = release(line.keys, key, nonce, self._platforms[platform].max_starts)
+                starts = self._platforms[platform].max_starts
+                operation = call.release(line.keys, key=key, nonce=nonce, max_starts=starts)
                 line.committer.say(operation, lambda _: None)

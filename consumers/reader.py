@@ -15,10 +15,10 @@ import structlog
 
 from tailrace.consumers.runner import Runner
 from tailrace.consumers.slots import Rooms
+from tailrace.streams.operations import BrokenOperation, Operation, call, checked
 from tailrace.streams.policies import Policy, rules_of
 from tailrace.streams.replies import to_claims
 from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
-from tailrace.streams.transitions import BrokenOperation, Operation, checked, claim
 
 log = structlog.get_logger()
 
@@ -91,8 +91,13 @@ class Reader:
         self._listed = False
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
-        rules = rules_of(self._policy, self.siblings)
-        operation = claim(self._owner, self._deadline_seconds, rules, nonces, company)
+        operation = call.claim(
+            owner=self._owner,
+            deadline_ms=int(self._deadline_seconds * 1000),
+            company=company,
+            nonces=" ".join(nonces),
+            **rules_of(self._policy, self.siblings),
+        )
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:

@@ -28,11 +28,11 @@ from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Failure, Job, encode
+from tailrace.streams.operations import Again, BrokenOperation, Operation, call, word
 from tailrace.streams.policies import Policy
 from tailrace.streams.process.logs import about
 from tailrace.streams.states import Status
 from tailrace.streams.store.commit import Committer
-from tailrace.streams.transitions import Again, BrokenOperation, Operation, complete, delay, fail, release, word
 
 log = structlog.get_logger()
 
@@ -140,7 +140,7 @@ class Runner:
         """Hand back a job that came too late: this consumer is about to leave."""
         assert self.committer is not None
         self._refused[claim.nonce] = claim.key
-        operation = release(self._keys, claim.key, claim.nonce, self._policy.max_starts)
+        operation = call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=self._policy.max_starts)
 
         def taken_back(_: Any) -> None:
             del self._refused[claim.nonce]
@@ -225,10 +225,10 @@ class Runner:
     def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
         claim, rules = running.claim, running.rules
         if isinstance(outcome, Released):
-            return release(self._keys, claim.key, claim.nonce, rules.max_starts)
+            return call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
         if isinstance(outcome, Delayed):
             again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
-            return delay(self._keys, claim.key, claim.nonce, again, hold=outcome.hold)
+            return call.delay(self._keys, key=claim.key, nonce=claim.nonce, hold=int(outcome.hold), **again.rest)
         if isinstance(outcome, Completed):
             try:
                 event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
@@ -236,7 +236,7 @@ class Runner:
                 message = f"the result cannot be kept as JSON: {said_by(error)}"
             else:
                 if len(event) <= LARGEST_EVENT:
-                    return complete(self._keys, claim.key, claim.nonce, event)
+                    return call.complete(self._keys, key=claim.key, nonce=claim.nonce, event=event)
                 message = f"the result has {len(event)} bytes; over 1 MB does not go into the store"
             outcome = Failed(Failure("WrongResult", message), final=True)
         assert isinstance(outcome, Failed)
@@ -246,7 +246,8 @@ class Runner:
         handler = self._handlers.get(claim.kind)
         age_seconds = claim.age_seconds + time.monotonic() - running.begun
         again = again_after(outcome, claim.failures + 1, age_seconds, rules, handler.backoff if handler else None)
-        return fail(self._keys, claim.key, claim.nonce, again, failure_members(outcome))
+        more = failure_members(outcome)
+        return call.fail(self._keys, key=claim.key, nonce=claim.nonce, attempts=again.attempts, more=more, **again.rest)
 
     def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
         return event_body(claim.number, status, self._owner, **more)

@@ -14,10 +14,10 @@ from tailrace.consumers.runner import Runner
 from tailrace.streams.history.events import expand
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Event, Failure, decode_event, encode
+from tailrace.streams.operations import Operation
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import Status
 from tailrace.streams.store.commit import Committer, Heard
-from tailrace.streams.transitions import Operation
 
 KEYS = PlatformKeys("testing")
 KEY = "job"
@@ -123,19 +123,20 @@ class StandIn(Committer):
         self._progress: list[Event] = []
 
     def say(self, operation: Operation, heard: Heard) -> None:
+        said = operation.named
         if operation.name == "report":
-            *_, most, event = operation.args
-            if not self.cancelling and len(self._progress) + 2 >= int(most):  # `queued` and `started` count too
+            # `queued` and `started` count too
+            if not self.cancelling and len(self._progress) + 2 >= int(said["most"]):
                 heard(b"full")
                 return
-            self._progress.append(event_of(event))
+            self._progress.append(event_of(said["event"]))
             heard(b"cancelled" if self.cancelling else b"shown")
         elif operation.name == "recall":
             heard([b"", *(part for name, value in self.steps.items() for part in (name.encode(), encode(value)))])
         elif operation.name == "save":
-            _, _, most, name, value = operation.args
+            name, value = said["name"], said["value"]
             before = sum(len(step.encode()) + len(encode(saved)) for step, saved in self.steps.items())
-            if not self.cancelling and before + len(name.encode()) + len(value) > int(most):
+            if not self.cancelling and before + len(name.encode()) + len(value) > int(said["most"]):
                 heard(b"full")
                 return
             self.steps.setdefault(name, msgspec.json.decode(value))
@@ -154,28 +155,26 @@ class StandIn(Committer):
             self.outcome.set_result(HandlerOutcome(Status.SUPERSEDED, progress=tuple(self._progress)))
 
     def _outcome(self, operation: Operation) -> HandlerOutcome:
-        progress = tuple(self._progress)
+        progress, said = tuple(self._progress), operation.named
         if self.cancelling:
             return HandlerOutcome(Status.CANCELLED, progress=progress)
         if operation.name == "complete":
-            return HandlerOutcome(Status.COMPLETED, result=event_of(operation.args[-1]).result, progress=progress)
+            return HandlerOutcome(Status.COMPLETED, result=event_of(said["event"]).result, progress=progress)
         if operation.name == "delay":
-            _, _, max_starts, delay_ms, *_ = operation.args
-            if self._job.number >= max_starts:
+            if self._job.number >= said["max_starts"]:
                 circles = Failure("TooManyStarts", f"it was started {self._job.number} times and never ended")
                 return HandlerOutcome(Status.FAILED, error=circles, progress=progress)
-            return HandlerOutcome(Status.DELAYED, progress=progress, again_in_seconds=delay_ms / 1000)
+            return HandlerOutcome(Status.DELAYED, progress=progress, again_in_seconds=said["delay_ms"] / 1000)
         if operation.name == "release":
             return HandlerOutcome(Status.SUPERSEDED, progress=progress)
-        _, _, attempts, max_starts, delay_ms, _, more = operation.args
-        error = msgspec.json.decode(b"{" + more[1:] + b"}")["error"]
-        again = self._job.failures + 1 < attempts and self._job.number < max_starts
+        error = msgspec.json.decode(b"{" + said["more"][1:] + b"}")["error"]
+        again = self._job.failures + 1 < said["attempts"] and self._job.number < said["max_starts"]
         return HandlerOutcome(
             Status.RETRYING if again else Status.FAILED,
             error=msgspec.convert(error, Failure),
             progress=progress,
-            again_in_seconds=delay_ms / 1000 if again else None,
-            gave_up=attempts == 0,
+            again_in_seconds=said["delay_ms"] / 1000 if again else None,
+            gave_up=said["attempts"] == 0,
         )
 
 

@@ -169,17 +169,34 @@ def _checked(name: str) -> str:
 
 
 @cache
-def rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> tuple[int | str, ...]:
-    """What a claim has to keep to, in the order of its header; `siblings` are the other platforms of its lane."""
-    return (
-        policy.max_crashes,
-        policy.overall,
-        " ".join(siblings),
-        policy.order,
-        policy.share,
-        policy.rate,
-        round(policy.rate_seconds * 1000),
-        policy.key_overall,
-        policy.key_rate,
-        round(policy.key_rate_seconds * 1000),
-    )
+def rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
+    """What a `claim` has to keep to; `siblings` are the other platforms of its lane."""
+    return {
+        "max_crashes": policy.max_crashes,
+        "overall": policy.overall,
+        "lane": " ".join(siblings),
+        "order": policy.order,
+        "share": policy.share,
+        "rate": policy.rate,
+        "rate_ms": round(policy.rate_seconds * 1000),
+        **key_rules_of(policy),
+    }
+
+
+def key_rules_of(policy: Policy) -> Mapping[str, int]:
+    """What the jobs of one limit key have to keep to, for `claim` and `wake`."""
+    return {
+        "key_overall": policy.key_overall,
+        "key_rate": policy.key_rate,
+        "key_rate_ms": round(policy.key_rate_seconds * 1000),
+    }
+
+
+def retention_of(policy: Policy) -> Mapping[str, int]:
+    """How long, and how many, ended jobs are kept, for `forget`."""
+    return {
+        "completed_ms": round(policy.keep_completed_seconds * 1000),
+        "completed_count": policy.keep_completed,
+        "failed_ms": round(policy.keep_failed_seconds * 1000),
+        "failed_count": policy.keep_failed,
+    }

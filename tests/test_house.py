@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tailrace.streams.functions import SHARED
+from tailrace.streams.functions import SHARED, functions
 from tailrace.streams.transitions import Transitions
 
 ROOT = Path(__file__).parent.parent
@@ -102,6 +102,24 @@ def test_only_streams_sends_commands_to_the_store() -> None:
         for line in commands_sent(path)
     ]
     assert sent == []
+
+
+def wrong_operations(path: Path) -> Iterator[int]:
+    """The lines that build an operation with other arguments than those of its header, as far as they are spelt out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="call"), attr=name), keywords=keywords, lineno=line):
+                header = set(functions()[name].args) if name in functions() else None
+                given = {keyword.arg for keyword in keywords if keyword.arg}
+                spelt_out = all(keyword.arg for keyword in keywords)
+                if header is None or not given <= header or (spelt_out and given != header):
+                    yield line
+
+
+def test_operations_are_built_with_the_arguments_of_their_headers() -> None:
+    sources = [path for path in SOURCES if path.suffix == ".py" and "operations import" in path.read_text()]
+    wrong = [f"{path.relative_to(ROOT)}:{line}" for path in sources for line in wrong_operations(path)]
+    assert [place for place in wrong if "test_operations.py" not in place] == []
 
 
 def own_names(package: ModuleType) -> Iterator[str]:

@@ -28,9 +28,10 @@ from tailrace.consumers.heart.ticker import Ticker
 from tailrace.streams.errors import BadConfiguration, StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import BeatReply
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.process.logs import configure_logs
 from tailrace.streams.store.connection import ANSWER_SECONDS, Store
-from tailrace.streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.corrupt import of_each
 
 log = structlog.get_logger()

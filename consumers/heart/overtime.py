@@ -22,12 +22,13 @@ from tailrace.consumers.runner import failure_members
 from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Lease
+from tailrace.streams.operations import call
 from tailrace.streams.policies import Policy
 from tailrace.streams.replies import read_leases_under, read_record
 from tailrace.streams.store.commit import MOST_OPERATIONS
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.store.server import read_clock
-from tailrace.streams.transitions import Transitions, release
+from tailrace.streams.transitions import Transitions
 
 log = structlog.get_logger()
 
@@ -100,7 +101,11 @@ class Overtime:
             await self._settle(job_of(late), self._fail(PlatformKeys(platform), self._policy(platform), lease))
         for platform in self._to.platforms:
             keys, starts = PlatformKeys(platform), self._policy(platform).max_starts
-            releases = [release(keys, lease.key, lease.nonce, starts) for name, lease in others if name == platform]
+            releases = [
+                call.release(keys, key=lease.key, nonce=lease.nonce, max_starts=starts)
+                for name, lease in others
+                if name == platform
+            ]
             for start in range(0, len(releases), MOST_OPERATIONS):
                 piece = releases[start : start + MOST_OPERATIONS]
                 await self._settle(f"{len(piece)} of {platform}", self._transitions.commit(keys, piece))

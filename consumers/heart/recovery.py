@@ -16,7 +16,8 @@ from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
 from tailrace.streams.errors import BadConfiguration, StoreError
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.transitions import ENLIST_BATCH, BrokenOperation, Transitions, broken, word
+from tailrace.streams.operations import BrokenOperation, broken, word
+from tailrace.streams.transitions import ENLIST_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
 log = structlog.get_logger()

@@ -15,8 +15,9 @@ from tailrace.producers.schedules import job_of
 from tailrace.streams.errors import BadConfiguration, StoreError, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.schedules import Agenda, Due, Move, decode_schedule, mark_of, moves
-from tailrace.streams.transitions import TICKS, BrokenOperation, Operation, Transitions, tick
+from tailrace.streams.transitions import TICKS, Tick, Transitions
 
 log = structlog.get_logger()
 
@@ -70,25 +71,25 @@ class Ticker:
 
     async def _fire(self, keys: PlatformKeys, agenda: Agenda) -> tuple[bool, int, int]:
         """Move each schedule that is due: whether the store could, how many ticks were due, how many are left."""
-        operations: list[Operation] = []
+        ticks: list[Tick] = []
         unreadable = 0
         for due in agenda.due:
-            moving = list(self._operations(keys, due, agenda.now_ms, TICKS - len(operations)))
-            operations += moving
+            moving = list(self._ticks(keys, due, agenda.now_ms, TICKS - len(ticks)))
+            ticks += moving
             unreadable += not moving
-            if len(operations) >= TICKS:
+            if len(ticks) >= TICKS:
                 break  # the rest is still due at the next look
         fine = True
-        for operation, answer in zip(operations, await self._transitions.tick(keys, operations), strict=True):
+        for tick, answer in zip(ticks, await self._transitions.tick(keys, ticks), strict=True):
             if isinstance(answer, BrokenOperation):
-                log.error("schedule_broken", platform=keys.platform, schedule=operation.args[0], error=str(answer))
+                log.error("schedule_broken", platform=keys.platform, schedule=tick.schedule, error=str(answer))
                 fine = False
             elif answer[0] in {"conflict", "refused"}:
                 why = "its id is taken" if answer[0] == "conflict" else answer[-1]
-                log.warning("tick_refused", platform=keys.platform, schedule=operation.args[0], reason=why)
-        return fine, len(operations), unreadable
+                log.warning("tick_refused", platform=keys.platform, schedule=tick.schedule, reason=why)
+        return fine, len(ticks), unreadable
 
-    def _operations(self, keys: PlatformKeys, due: Due, now_ms: int, most: int) -> Iterator[Operation]:
+    def _ticks(self, keys: PlatformKeys, due: Due, now_ms: int, most: int) -> Iterator[Tick]:
         mark = mark_of(due.definition)
         if not mark:
             yield clear(keys, due)
@@ -97,14 +98,14 @@ class Ticker:
             schedule = decode_schedule(due.definition)
             for move in moves(schedule, due.tick_ms, now_ms, most):
                 job, fingerprint = job_of(schedule, move.tick_ms if move.fires_ms is None else move.fires_ms)
-                yield tick(keys, due.name, mark, move, job, fingerprint)
+                yield Tick(due.name, mark, move, job, fingerprint)
         except (WrongField, ValueError, OverflowError) as error:
             if self._reported.get((keys.platform, due.name)) != mark:
                 self._reported[keys.platform, due.name] = mark
                 log.error("schedule_unreadable", platform=keys.platform, schedule=due.name, error=str(error))
 
 
-def clear(keys: PlatformKeys, due: Due) -> Operation:
+def clear(keys: PlatformKeys, due: Due) -> Tick:
     """Remove the tick of a schedule that has no definition: `tick` answers `gone`."""
     nothing = Job(keys.platform, "unreadable", "unreadable", b"")
-    return tick(keys, due.name, "", Move(due.tick_ms, None, None), nothing, "")
+    return Tick(due.name, "", Move(due.tick_ms, None, None), nothing, "")

@@ -12,8 +12,9 @@ from starlette.responses import Response
 from tailrace.gateway.replies import reply
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
-from tailrace.streams.transitions import BrokenOperation, Tally, Transitions
+from tailrace.streams.transitions import Tally, Transitions
 
 EVERY_SECONDS = 10.0  # one call to the store for all platforms
 SAMPLES = 60  # ten minutes

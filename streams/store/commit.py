@@ -15,8 +15,9 @@ import structlog
 
 from tailrace.streams.errors import AccessDenied, NoStore
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import Operation
 from tailrace.streams.store.connection import ServerRefusal
-from tailrace.streams.transitions import Operation, Transitions
+from tailrace.streams.transitions import Transitions
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import structlog
 
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.transitions import BrokenOperation
+from tailrace.streams.operations import BrokenOperation
 
 log = structlog.get_logger()
 

@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys, check_word
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.listing import JobListing, Listed, ScoredMember, read_listed, read_places, to_place
 
 PIECE = 200  # jobs read, and acted on, in one trip

@@ -14,9 +14,10 @@ from msgspec import Struct
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys, join_id, split_id
 from tailrace.streams.messages import About
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.replies import read_leases
 from tailrace.streams.store.connection import ServerRefusal
-from tailrace.streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.corrupt import of_each
 
 DEADLINE_SECONDS = 10.0  # of a consumer that does not tell its own: one that is silent for as long is not alive

@@ -8,10 +8,11 @@ import structlog
 
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record, decode_event
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import ServerRefusal
-from tailrace.streams.transitions import BrokenOperation, Transitions
+from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.reasons import Case, Waiting, explain
 

@@ -11,8 +11,8 @@ from msgspec import Struct, to_builtins
 from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
 from tailrace.consumers.failures import failure_of
 from tailrace.streams.messages import encode
+from tailrace.streams.operations import call
 from tailrace.streams.store.commit import Committer
-from tailrace.streams.transitions import save
 from tests.consumers.conftest import Bench, serving
 from tests.support.builders import Desk
 
@@ -190,9 +190,9 @@ async def test_an_operation_that_cannot_be_packed_is_answered_alone(bench: Bench
     first, second = await desk.start("a"), await desk.start("b")
     async with committing(desk) as committer:
         answers = [
-            committer.ask(save(desk.keys, first.key, first.nonce, odd, b"1", 100)),
-            committer.ask(save(desk.keys, first.key, first.nonce, "good", b"1", 100)),
-            committer.ask(save(desk.keys, second.key, second.nonce, "good", b"1", 100)),
+            committer.ask(call.save(desk.keys, key=first.key, nonce=first.nonce, most=100, name=odd, value=b"1")),
+            committer.ask(call.save(desk.keys, key=first.key, nonce=first.nonce, most=100, name="good", value=b"1")),
+            committer.ask(call.save(desk.keys, key=second.key, nonce=second.nonce, most=100, name="good", value=b"1")),
         ]
         async with asyncio.timeout(10):
             refused, *others = await asyncio.gather(*answers)

@@ -1,8 +1,9 @@
 """agenda: what is due, by the store's own clock, and when to look again."""
 
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.schedules import Agenda, Due
-from tailrace.streams.transitions import DEFINITION_BYTES, TICKS, BrokenOperation
+from tailrace.streams.transitions import DEFINITION_BYTES, TICKS
 from tests.support.builders import Desk, forget_scripts, untouched
 
 LATER = 4_000_000_000_000  # in a hundred years

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tailrace.streams.functions import build
+from tailrace.streams.operations import call
 from tailrace.streams.replies import to_claims
 from tailrace.streams.store.commit import Committer
-from tailrace.streams.transitions import SETTLING, Transitions, recall, save
+from tailrace.streams.transitions import SETTLING, Transitions
 from tests.support.builders import Desk, ageless, forget_scripts
 
 
@@ -116,8 +117,11 @@ async def test_only_the_end_of_an_attempt_asks_for_a_claim_along_with_it(desk: D
     running = asyncio.create_task(committer.run())
     async with asyncio.timeout(10):
         assert await committer.ask(desk.reporting(held, 1)) == b"shown"
-        assert await committer.ask(save(desk.keys, "a", held.nonce, "s", b"1", 100)) == b"saved"
-        await committer.ask(recall(desk.keys, "a", held.nonce))
+        assert (
+            await committer.ask(call.save(desk.keys, key="a", nonce=held.nonce, most=100, name="s", value=b"1"))
+            == b"saved"
+        )
+        await committer.ask(call.recall(desk.keys, key="a", nonce=held.nonce, cursor="0"))
         assert not any(settles)
         assert await committer.ask(desk.completing(held)) == b"ok"
         assert any(settles)

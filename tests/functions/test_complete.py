@@ -2,9 +2,9 @@
 
 import pytest
 
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.options import Dedupe
 from tailrace.streams.states import State
-from tailrace.streams.transitions import BrokenOperation
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 

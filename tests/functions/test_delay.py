@@ -1,7 +1,7 @@
 """delay: an attempt puts its job off to a later time, and that is not a failure."""
 
+from tailrace.streams.operations import Again
 from tailrace.streams.states import State
-from tailrace.streams.transitions import Again
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 HOUR = 3600.0

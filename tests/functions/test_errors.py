@@ -1,7 +1,7 @@
 """errors: the failed jobs of a platform, counted by the type of their error."""
 
 from tailrace.streams.messages import Errors, OfType, encode
-from tailrace.streams.transitions import Again, BrokenOperation
+from tailrace.streams.operations import Again, BrokenOperation
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.options import Dedupe
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store, info_fields
-from tailrace.streams.transitions import BrokenOperation
 from tests.support.builders import Desk, forget_scripts, untouched
 from tests.support.eventually import eventually
 

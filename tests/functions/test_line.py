@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tailrace.streams.keys import BANDS
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import BrokenOperation
 from tailrace.streams.waiting.position import Line, Place
 from tests.support.builders import Desk, untouched
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.streams.messages import Lease
-from tailrace.streams.transitions import BrokenOperation
+from tailrace.streams.operations import BrokenOperation
 from tests.support.builders import Desk, Look, untouched
 
 

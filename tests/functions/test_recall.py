@@ -1,7 +1,7 @@
 """recall: a later attempt knows what the steps before it gave, and nobody else is told."""
 
+from tailrace.streams.operations import call
 from tailrace.streams.replies import to_steps
-from tailrace.streams.transitions import recall
 from tests.support.builders import NOBODY, Desk, forget_scripts
 
 
@@ -54,8 +54,10 @@ async def test_steps_are_told_in_parts_of_about_a_megabyte(desk: Desk) -> None:
         await desk.transitions.save(desk.keys, "a", held.nonce, name, result)
     cursor, found, calls = "0", dict[str, bytes](), 0
     while cursor:
-        other = recall(desk.keys, "a", held.nonce)
-        answers = await desk.transitions.commit(desk.keys, [recall(desk.keys, "a", held.nonce, cursor), other])
+        other = call.recall(desk.keys, key="a", nonce=held.nonce, cursor="0")
+        answers = await desk.transitions.commit(
+            desk.keys, [call.recall(desk.keys, key="a", nonce=held.nonce, cursor=cursor), other]
+        )
         assert sum(len(word) for answer in answers for word in answer) < 3 * 1024 * 1024
         part = to_steps(answers[0])
         assert part

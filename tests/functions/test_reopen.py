@@ -2,8 +2,8 @@
 
 import pytest
 
+from tailrace.streams.operations import Again
 from tailrace.streams.states import State
-from tailrace.streams.transitions import Again
 from tests.support.builders import Desk, error_of, forget_scripts, untouched
 
 ARGS = b'{"query":"tides"}'

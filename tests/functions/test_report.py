@@ -4,9 +4,10 @@ import re
 from datetime import UTC, datetime
 
 from tailrace.streams.history.events import event_body, progress_of
+from tailrace.streams.operations import call
+from tailrace.streams.policies import MAX_EVENTS
 from tailrace.streams.replies import to_hints
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import report
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 
@@ -140,9 +141,12 @@ async def test_an_event_too_large_to_travel_twice_is_only_pointed_at(desk: Desk)
 async def test_the_live_feed_is_bounded_in_bytes_with_the_largest_events(desk: Desk) -> None:
     held = await desk.start()
     event = event_body(1, "progress", "ann", 1, data="x" * 3900)
-    for call in range(300):  # 38 MB in all
-        numbers = range(32 * call + 1, 32 * call + 33)
-        reports = [report(desk.keys, "a", held.nonce, number, event) for number in numbers]
+    for batch in range(300):  # 38 MB in all
+        numbers = range(32 * batch + 1, 32 * batch + 33)
+        reports = [
+            call.report(desk.keys, key="a", nonce=held.nonce, number=number, most=MAX_EVENTS, event=event)
+            for number in numbers
+        ]
         assert await desk.transitions.commit(desk.keys, reports) == [b"shown"] * 32
         await desk.store.command("DEL", desk.keys.log("a"))
     used = await desk.store.command("MEMORY", "USAGE", desk.keys["events"], "SAMPLES", 0)

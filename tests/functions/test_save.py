@@ -1,8 +1,7 @@
 """save: what a step gave is kept once, and only for the attempt that owns the job."""
 
 from tailrace.streams.messages import Claim
-from tailrace.streams.transitions import save as saving_of
-from tailrace.streams.transitions import word
+from tailrace.streams.operations import call, word
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 
 
@@ -21,7 +20,7 @@ async def test_the_first_one_counts(desk: Desk) -> None:
 
 async def test_the_bytes_of_all_steps_of_a_job_are_bounded(desk: Desk) -> None:
     async def save(held: Claim, name: str, value: bytes) -> str:
-        saving = saving_of(desk.keys, "a", held.nonce, name, value, 100)
+        saving = call.save(desk.keys, key="a", nonce=held.nonce, most=100, name=name, value=value)
         return word((await desk.transitions.commit(desk.keys, [saving]))[0])
 
     held = await desk.start()

@@ -4,9 +4,10 @@ import pytest
 
 from tailrace.streams.errors import StoreFull
 from tailrace.streams.keys import BANDS
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import ARGS_ROOM, BrokenOperation
+from tailrace.streams.transitions import ARGS_ROOM
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -1,7 +1,8 @@
 """tally: what waits on a platform, and what has ever ended there, by outcome."""
 
 from tailrace.streams.keys import BANDS
-from tailrace.streams.transitions import BrokenOperation, Tally
+from tailrace.streams.operations import BrokenOperation
+from tailrace.streams.transitions import Tally
 from tests.support.builders import Desk, forget_scripts, untouched
 
 

@@ -6,20 +6,21 @@ from typing import Any
 import pytest
 
 from tailrace.streams.errors import StoreFull
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.options import Dedupe
 from tailrace.streams.schedules import Move, mark_of
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import BrokenOperation, Operation, tick
+from tailrace.streams.transitions import Tick
 from tests.support.builders import Desk, forget_scripts, untouched
 
 DEFINITION = b'{"name":"n"}'
 MARK = mark_of(DEFINITION)
 
 
-def ticking(desk: Desk, move: Move, *, name: str = "n", mark: str = MARK, **options: Any) -> Operation:
+def ticking(desk: Desk, move: Move, *, name: str = "n", mark: str = MARK, **options: Any) -> Tick:
     key = f"{name}-{move.tick_ms if move.fires_ms is None else move.fires_ms}"
-    return tick(desk.keys, name, mark, move, desk.job(key, args=b'{"steps":1}', **options), "print")
+    return Tick(name, mark, move, desk.job(key, args=b'{"steps":1}', **options), "print")
 
 
 async def fire(desk: Desk, move: Move, **more: Any) -> list[str]:

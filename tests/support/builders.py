@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.messages import BeatReply, Claim, Event, Job, Lease, Record, Step, decode_event, encode
+from tailrace.streams.operations import Again, Operation, call, checked
 from tailrace.streams.options import Options
-from tailrace.streams.policies import Policy, rules_of
+from tailrace.streams.policies import MAX_EVENTS, Policy, rules_of
 from tailrace.streams.replies import read_job, read_leases, read_record, to_claims
 from tailrace.streams.states import Status
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Again, Operation, Transitions, checked, claim, complete, fail, release, report
+from tailrace.streams.transitions import Transitions
 
 DUMP = """
 local all = {}
@@ -172,19 +173,23 @@ class Desk:
     # The same, as parts of a batch
 
     def reporting(self, held: Claim, number: int) -> Operation:
-        return report(self.keys, held.key, held.nonce, number, self.progress_event(held, number))
+        event = self.progress_event(held, number)
+        return call.report(self.keys, key=held.key, nonce=held.nonce, number=number, most=MAX_EVENTS, event=event)
 
     def completing(self, held: Claim, result: Any = None) -> Operation:
-        return complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
+        event = self.end_event(held, result=result)
+        return call.complete(self.keys, key=held.key, nonce=held.nonce, event=event)
 
     def failing(self, held: Claim) -> Operation:
-        return fail(self.keys, held.key, held.nonce, Again(0, 0, self.policy.max_starts), error_of("m"))
+        again = Again(0, 0, self.policy.max_starts)
+        return call.fail(self.keys, key=held.key, nonce=held.nonce, attempts=0, more=error_of("m"), **again.rest)
 
     def releasing(self, held: Claim) -> Operation:
-        return release(self.keys, held.key, held.nonce, self.policy.max_starts)
+        return call.release(self.keys, key=held.key, nonce=held.nonce, max_starts=self.policy.max_starts)
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
-        return claim(owner, 10.0, rules_of(self.policy, self.siblings), nonces, self.company)
+        rules = rules_of(self.policy, self.siblings)
+        return call.claim(owner=owner, deadline_ms=10_000, company=self.company, nonces=" ".join(nonces), **rules)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
         return event_body(held.number, Status.PROGRESS, self.owners.get(held.nonce, "~"), step)

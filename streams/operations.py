@@ -1,0 +1,87 @@
+"""Transitions to be run, built by name from the headers of their Lua files, and what they answer.
+
+    call.report(keys, key="a", nonce=fence, number=1, most=10_000, event=body)
+
+A transition of one job takes the keys of its platform first; all else is named as its header names it.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tailrace.streams.errors import TailraceError
+from tailrace.streams.functions import Function, functions
+
+
+class Operation(NamedTuple):
+    """One transition to be run: its name, the keys of its job, its arguments in the order of its header."""
+
+    name: str
+    keys: tuple[str, ...]
+    args: tuple[Any, ...]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Its arguments by name."""
+        return dict(zip(functions()[self.name].args, self.args, strict=True))
+
+
+def builder(function: Function) -> Callable[..., Operation]:
+    """A function whose keyword arguments are those of a header: Python checks them, at no cost for each call."""
+    keys = "".join(f"platform.{name}(key), " for name in function.job_keys)
+    args = "".join(f"{name}, " for name in function.args)
+    takes = "platform, " * bool(keys) + f"*, {args}" * bool(args)
+    build: Callable[..., Operation] = eval(
+        f"lambda {takes}: Operation({function.name!r}, ({keys}), ({args}))", {"Operation": Operation}
+    )
+    build.__name__ = build.__qualname__ = function.name
+    return build
+
+
+class _Call:
+    """Every transition there is, as a function that builds the operation."""
+
+    def __init__(self) -> None:
+        vars(self).update({name: builder(function) for name, function in functions().items()})
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Operation]: ...
+
+
+call = _Call()
+
+
+class Again(NamedTuple):
+    """Whether and when a job is tried again; `attempts` 0: not after a failure."""
+
+    seconds: float
+    attempts: int
+    max_starts: int
+    order: str = "block"
+
+    @property
+    def rest(self) -> dict[str, Any]:
+        """What `fail` and `delay` are told of the time until then."""
+        return {"max_starts": self.max_starts, "delay_ms": round(self.seconds * 1000), "order": self.order}
+
+
+class BrokenOperation(TailraceError):
+    """A script met something it cannot have written itself: a key of another type, a record without its fields."""
+
+
+def checked(answer: Any) -> Any:
+    """The answer itself. Raises `BrokenOperation` when its operation broke."""
+    if error := broken(answer):
+        raise error
+    return answer
+
+
+def broken(answer: Any) -> BrokenOperation | None:
+    if isinstance(answer, list) and answer and answer[0] == b"error":
+        return BrokenOperation(answer[1].decode(errors="replace"))
+    return None
+
+
+def word(answer: Any) -> str:
+    text: bytes = checked(answer)
+    return text.decode()
