@@ -1,7 +1,8 @@
 """The loader: turns the Lua files beside it into scripts that run a list of operations in one call.
 
-Each `<name>.lua` is one transition; its header is its signature. A script is the prelude, some of the functions, and a
-dispatcher over (name, keys, args), so a single call and a batch of hundreds are the same thing:
+Each `<name>.lua` is one transition; its header is its signature. A script is a reader that finds out which operations
+a call has, what these share, the functions themselves, and a dispatcher over (name, keys, args), so a single call and a
+batch of hundreds are the same thing:
 
     KEYS   for each platform: its own keys, in the order of `keys.PLATFORM_KEYS`, then each operation's job keys
     ARGV   for each platform: how many operations, then for each its name and its arguments
@@ -43,14 +44,19 @@ class Script(Struct, frozen=True):
 
 
 SHARED = (
-    *("prelude.lua", "entries.lua", "events.lua", "rates.lua", "clock.lua"),
+    *("prelude.lua", "events.lua", "ends.lua", "places.lua", "entries.lua", "rates.lua", "clock.lua"),
     *("waking.lua", "calls.lua", "gates.lua", "accept.lua"),
 )
-"""Definitions that the functions share; a script has those that something in it names."""
+"""Definitions that the functions share; a script has those that something in it names.
+
+A file that begins with an empty table is a room: its functions are made when one of them is first used, as most calls
+need few of them.
+"""
 
 OF_BANDS = ("jobs_", "front_")  # every script binds these keys
 
 _HEADER = re.compile(r"((?:--.*\n)+)")
+_ROOM = re.compile(r"local (\w+) = \{\}\s+")
 _FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
 
 
@@ -87,21 +93,17 @@ def functions() -> dict[str, Function]:
 def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
     """The script that can run these functions. Only what brings new work is refused when memory is full."""
     chosen = {name: (sources or functions())[name] for name in names}
-    shared = _needed(
-        "\n".join([*(function.body for function in chosen.values()), _binding(PLATFORM_KEYS), _DISPATCHER])
-    )
-    code = "\n".join([*(function.body for function in chosen.values()), *(part.text for part in shared)])
+    users = _users(chosen)
+    code = "\n".join([*(function.body for function in chosen.values()), *(part.text for part in users)])
     keys = tuple(key for key in PLATFORM_KEYS if key.startswith(OF_BANDS) or _names(key, code))
     parts = [
         "#!lua" if brings_work else "#!lua flags=allow-oom",
         f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
-        *_declared(shared, keys),
-        _binding(keys),
-        *(f"local function make_{f.name}()\n{_maker(f)}\nend" for f in chosen.values() if _is_long(f)),
-        "local function operation_of(name)",
-        *(_branch(function) for function in chosen.values()),
-        "end",
-        _DISPATCHER.replace("OWN_KEYS", str(len(keys))),
+        _READER.replace("FIND_SHAPE", _shapes(chosen)),
+        _LAZY,
+        *_declared(users, keys),
+        *(_operation(function) for function in chosen.values()),
+        _DISPATCHER.replace("OWN_KEYS", str(len(keys))).replace("BIND", _binding(keys)),
     ]
     text = "\n".join(parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen, keys)
@@ -112,10 +114,11 @@ class Part(Struct, frozen=True):
 
     names: tuple[str, ...]
     text: str
+    room: str = ""  # the table that the functions of its file belong to
 
     @property
     def is_function(self) -> bool:
-        return self.text.startswith("function ")
+        return self.text.removeprefix("local ").startswith("function ")
 
     @property
     def is_set(self) -> bool:
@@ -128,13 +131,14 @@ def _parts() -> tuple[Part, ...]:
     """All that the shared files define, in their order and without comments."""
     found = []
     for name in SHARED:
-        code = re.sub(r"\s*--.*", "", (files(__name__) / name).read_text(encoding="utf-8"))
-        for text in re.split(r"\n(?=local |function )", code.strip()):
+        code = re.sub(r"\s*--.*", "", (files(__name__) / name).read_text(encoding="utf-8")).strip()
+        room = match[1] if (match := _ROOM.match(code)) else ""
+        for text in re.split(r"\n(?=local |function )", code[match.end() :] if match else code):
             head = text.removeprefix("local ")
             if head.startswith("function "):
-                found.append(Part((head[len("function ") :].partition("(")[0],), head))
+                found.append(Part((head[len("function ") :].partition("(")[0],), text, room))
             else:
-                found.append(Part(tuple(re.split(r",\s*", head.partition("=")[0].strip())), text))
+                found.append(Part(tuple(re.split(r",\s*", head.partition("=")[0].strip())), text, room))
     return tuple(found)
 
 
@@ -148,21 +152,45 @@ def _needed(code: str) -> list[Part]:
     return [part for part in _parts() if part in needed]
 
 
-def _declared(parts: list[Part], keys: tuple[str, ...]) -> list[str]:
-    """What the functions of a script stand on, then the functions.
+def _users(chosen: dict[str, Function]) -> dict[Part, list[str]]:
+    """The shared definitions that a script needs, in their order, and for which functions; none: for every call."""
+    always = _needed(_binding(PLATFORM_KEYS) + _DISPATCHER)
+    needed = {function.name: _needed(function.body) for function in chosen.values()}
+    users = {part: [name for name, parts in needed.items() if part in parts] for part in _parts()}
+    return {part: [] if part in always else names for part, names in users.items() if names or part in always}
 
-    Each call makes all closures, and Lua finds a local that a closure uses by a walk from the newest local on: so those
-    that most functions use are declared last.
+
+def _declared(users: dict[Part, list[str]], keys: tuple[str, ...]) -> list[str]:
+    """What the functions of a script stand on, then those that they share.
+
+    Each call makes its closures, so it makes only what its operations need; the functions of a room are made when one
+    of them is first used. Lua finds a local that a closure uses by a walk from the newest local on: so those that most
+    functions use are declared last.
     """
-    functions = [part for part in parts if part.is_function]
-    code = [part.text for part in functions]
+    own = [part for part in users if not part.room]
+    rooms: dict[str, list[Part]] = {}
+    for part in users:
+        if part.room:
+            rooms.setdefault(part.room, []).append(part)
+    made = [_made(part.text.removeprefix("local "), [part], users) for part in own if part.is_function]
+    for room, parts in rooms.items():
+        inside = "\n".join(part.text for part in parts)
+        made.append(_made(f"{room} = setmetatable({{ make = function({room})\n{inside}\nend }}, LAZY)", parts, users))
 
     def uses(name: str) -> int:
-        return sum(_names(name, text) for text in code)
+        return sum(_names(name, text) for text in made)
 
-    plain = [*keys, *(name for part in parts if not part.is_set for name in part.names if "." not in name)]
-    others = sorted((part for part in parts if part.is_set), key=lambda part: sum(map(uses, part.names)))
-    return [f"local {', '.join(sorted(plain, key=uses))}", *(part.text for part in others), *code]
+    plain = [*keys, *rooms, *(name for part in own if not part.is_set for name in part.names)]
+    others = sorted((part for part in own if part.is_set), key=lambda part: sum(map(uses, part.names)))
+    return [f"local {', '.join(sorted(plain, key=uses))}", *(part.text for part in others), *made]
+
+
+def _made(text: str, parts: list[Part], users: dict[Part, list[str]]) -> str:
+    """A statement that makes some parts, if the call has an operation that needs one of them."""
+    if not all(users[part] for part in parts):
+        return text
+    asked = dict.fromkeys(name for part in parts for name in users[part])
+    return f"if {' or '.join(f'operations.{name}' for name in asked)} then\n{text}\nend"
 
 
 def _names(name: str, code: str) -> bool:
@@ -174,13 +202,11 @@ def _binding(own: tuple[str, ...]) -> str:
     keys = ", ".join(f"KEYS[k + {i}]" for i in range(1, len(own) + 1))
     jobs, fronts = (", ".join(f"{band} = {name}_{band}" for band in BANDS) for name in ("jobs", "front"))
     return f"""
-local function bind(k)
   {", ".join(own)} = {keys}
   prefix = match(KEYS[k + 1], '^.*}}:')
   platform = match(prefix, '{{(.*)}}')
   jobs, fronts = {{ {jobs} }}, {{ {fronts} }}
-  gather()
-end"""
+  gather()"""
 
 
 def _nonce_at(function: Function) -> str:
@@ -188,46 +214,63 @@ def _nonce_at(function: Function) -> str:
     return str(function.args.index("nonce") + 1) if "nonce" in function.args else "nil"
 
 
-def _is_long(function: Function) -> bool:
-    """Whether a function is made by its own maker: Lua allows 60 outer names in one, and long ones use most of them."""
-    return function.body.count("\n") > 100
+def _shapes(chosen: dict[str, Function]) -> str:
+    """How many job keys and arguments an operation has, and which of these is a fence."""
+    return "else".join(
+        f"if name == '{function.name}' then\n"
+        f"operation = {{ {len(function.job_keys)}, {len(function.args)}, {_nonce_at(function)} }}\n"
+        for function in chosen.values()
+    )
 
 
-def _branch(function: Function) -> str:
-    """The branch that makes a function when it is first asked for: making all of them costs each call microseconds."""
-    made = f"return make_{function.name}()" if _is_long(function) else _maker(function)
-    return f"if name == '{function.name}' then\n{made}\nend"
-
-
-def _maker(function: Function) -> str:
-    lines = [
-        f"return {{ {len(function.job_keys)}, {len(function.args)}, {_nonce_at(function)}, function(k, a)",
-    ]
+def _operation(function: Function) -> str:
+    """A function, made if it is asked for."""
+    lines = [f"if operations.{function.name} then", f"operations.{function.name}[4] = function(k, a)"]
     for table, offset, names in (("KEYS", "k", function.job_keys), ("ARGV", "a", function.args)):
         if names:
             values = ", ".join(f"{table}[{offset} + {i}]" for i in range(1, len(names) + 1))
             lines.append(f"local {', '.join(names)} = {values}")
-    return "\n".join([*lines, function.body, "end }"])
+    return "\n".join([*lines, function.body, "end", "end"])
 
 
-_DISPATCHER = """
-local answers, operations = {}, {}
+_READER = """
+local operations, fences = {}, {}
 local k, a = 0, 1
 while a <= #ARGV do
-  bind(k)
-  k = k + OWN_KEYS
+  local nonces = {}
   local count = tonumber(ARGV[a])
-  local at, nonces = a + 1, {}
+  a = a + 1
   for _ = 1, count do
-    local name = ARGV[at]
-    local operation = operations[name] or operation_of(name)
-    operations[name] = operation
-    if operation[3] then
-      nonces[#nonces + 1] = ARGV[at + operation[3]]
+    local name = ARGV[a]
+    local operation = operations[name]
+    if not operation then
+      FIND_SHAPE
+      end
+      operations[name] = operation
     end
-    at = at + 1 + operation[2]
+    if operation[3] then
+      nonces[#nonces + 1] = ARGV[a + operation[3]]
+    end
+    a = a + 1 + operation[2]
   end
-  read_leases(nonces)
+  fences[#fences + 1] = nonces
+end"""
+
+_LAZY = """
+local LAZY = { __index = function(room, name)
+  setmetatable(room, nil)
+  room.make(room)
+  return room[name]
+end }"""
+
+_DISPATCHER = """
+local answers, answer_at = {}, 0
+a = 1
+for sheet = 1, #fences do
+  BIND
+  k = k + OWN_KEYS
+  read_leases(fences[sheet])
+  local count = tonumber(ARGV[a])
   a = a + 1
   for _ = 1, count do
     local operation = operations[ARGV[a]]
@@ -235,7 +278,8 @@ while a <= #ARGV do
     if not fine then
       answer = { 'error', type(answer) == 'table' and answer.err or tostring(answer) }
     end
-    answers[#answers + 1] = answer
+    answer_at = answer_at + 1
+    answers[answer_at] = answer
     k = k + operation[1]
     a = a + 1 + operation[2]
   end

@@ -2,12 +2,9 @@
 
 -- Accepts a job once; what it takes and answers is told in `submit`.
 local function accept(record, args, key, band, kind, payload, fingerprint, room, extras)
-  local known = call('HMGET', record, 'fingerprint', 'state')
-  if known[2] then
-    if known[1] == fingerprint then
-      return { 'again', known[2] }
-    end
-    return { 'conflict' }
+  local known = call('HGET', record, 'state')
+  if known then
+    return call('HGET', record, 'fingerprint') == fingerprint and { 'again', known } or { 'conflict' }
   end
 
   local extra, until_ms
@@ -33,7 +30,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
           if extra.run_at_ms then
             call('HDEL', prefix .. 'job:' .. other, 'rest_ms')
           else
-            note_length(prefix .. 'job:' .. other, extra.delay_ms)
+            places.note_length(prefix .. 'job:' .. other, extra.delay_ms)
           end
           call('ZREM', alarms, '!' .. other)
           if extra.expires_ms then
@@ -52,7 +49,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
   end
 
   local entry
-  if #payload > tonumber(room) or until_ms then -- what starts later may be replaced until then
+  if #payload - room > 0 or until_ms then -- what starts later may be replaced until then
     call('SET', args, payload)
     entry = call('XADD', jobs[band], '*', 'id', key)
   else
@@ -94,13 +91,13 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     call('ZADD', alarms, extra.expires_ms, '!' .. key)
   end
   if until_ms or extra.first then -- its entry pends under the reserved consumer: it does not wait for its turn in the line
-    hold_by_force(band, entry)
+    entries.hold_by_force(band, entry)
   end
   if until_ms then
     call('HSET', record, 'seq', emit(key, { seq = 1 }, body(nil, 'delayed', nil, ',"until":"' .. iso(tonumber(until_ms)) .. '"')))
     call('ZADD', due, until_ms, key)
     if not extra.run_at_ms then
-      note_length(record, extra.delay_ms)
+      places.note_length(record, extra.delay_ms)
     end
     return { 'accepted', 'delayed' }
   end

@@ -7,7 +7,7 @@
 --       bytes   of definitions at most, beside the first
 -- Returns  <now in ms> <the first tick that is not in this answer, in ms, or nothing> then name, tick, definition of each that is due
 if call('EXISTS', ticks) == 1 then
-  mind_clock()
+  clock.mind()
 end
 local names = call('ZRANGE', ticks, '-inf', now_ms, 'BYSCORE', 'LIMIT', passed, most, 'WITHSCORES')
 local answer, told, size = { now_ms, '' }, 0, 0

@@ -14,7 +14,7 @@
 -- ARGV  key   the job's key
 --       more  who and why, JSON members with a leading comma, or empty
 -- Returns  ok | cancelling | again | completed | failed | missing
-local state, job = standing(record)
+local state, job = places.standing(record)
 if not state then
   return 'missing'
 end
@@ -30,12 +30,13 @@ if state == 'running' then
   end
   local seq = emit(key, attempt, body(attempt.attempt, 'cancelling', attempt.owner, more))
   call('HSET', record, 'cancel', more)
-  renew(key, nonce, attempt, attempt.reported, seq, ' cancel=1')
+  local reported, _, _, rest = glance(key, nonce)
+  renew(key, nonce, reported, seq, rest .. ' cancel=1')
   return 'cancelling'
 end
 if state ~= 'waiting' and state ~= 'delayed' then
   return state == 'cancelled' and 'again' or state
 end
-leave(key, job)
+places.leave(key, job)
 finish(record, key, job, 'cancelled', body(job.attempt, 'cancelled', nil, more))
 return 'ok'

@@ -41,11 +41,12 @@ for nonce in string.gmatch(nonces, '%S+') do
 end
 flush_leases()
 
-local answer, taken = { '', '' }, 0
+local answer, taken, handed = { '', '' }, 0, 0
 
 -- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
 local function hand_over(nonce, key, attempt, kind, fields, options, failures, age)
-  local n = #answer
+  local n = 2 + 8 * handed
+  handed = handed + 1
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
   answer[n + 5] = fields[4] or call('GET', prefix .. 'args:' .. key) or ''
   answered = answered + #answer[n + 5]
@@ -93,7 +94,7 @@ local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 
 if state[1] then
   room = 0
 elseif state[2] then
-  local until_ms = held_until()
+  local until_ms = rates.held_until()
   if until_ms > tonumber(now_ms) then
     room, opens = 0, until_ms
   end
@@ -114,7 +115,7 @@ end
 local rated = tonumber(rate) > 0
 if rated then
   local at
-  room, at = count_starts(starts, rate, rate_ms, math.max(0, room))
+  room, at = rates.count_starts(starts, rate, rate_ms, math.max(0, room))
   opens = at or opens
 end
 
@@ -174,7 +175,7 @@ local function open(band, entry, fields, alone)
   end
   if too_large(size) then -- it was read, and stays at the front until the next call
     gates.park(band, entry)
-    come_forward(key, acceptance(entry), band)
+    places.come_forward(key, acceptance(entry), band)
     return
   end
   if job[7] then
@@ -206,7 +207,7 @@ end
 -- Takes a job by its name, by force if need be; answers whether it started.
 local function take(key, band, entry, now, alone)
   local before = taken
-  local fine, found = pcall(take_entry, key, band, entry, owner, now)
+  local fine, found = pcall(entries.take, key, band, entry, owner, now)
   if fine and found then
     pcall(open, band, found[1], found[2], alone)
   end
@@ -353,14 +354,14 @@ if taken == 0 and slots > 0 and company == 'locked' and passed then
 end
 
 if rated and taken > 0 then
-  note_starts(starts, rate, rate_ms, taken)
+  rates.note_starts(starts, rate, rate_ms, taken)
 end
 
 -- What becomes of the caller, and which others are to look.
 freed = tonumber(overall) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
 local full, others = taken == #wanted or answer[2] == 'alone', call('EXISTS', idle) == 1
 if full and #wanted > 0 and others and rated and not opens then
-  opens = select(2, may_start(starts, rate, rate_ms))
+  opens = select(2, rates.may_start(starts, rate, rate_ms))
 end
 local remains = (opens or full and others) and calls.waiting(taken) > 0 -- something may be left in line
 if remains and opens then

@@ -3,6 +3,7 @@
 -- Times are kept as points of the store's clock, with the length of each wait beside it. While the clock runs forward
 -- that costs one look at `control`. When the latest time that was seen lies ahead, the lists of times are walked once, a
 -- page in each call, and each wait that would last longer than its length is shortened to it.
+local clock = {}
 
 local CLOCK_STEP_MS = 1000 -- smaller steps are let pass
 local CLOCK_PAGES, CLOCK_PAGE = 3, 200
@@ -36,7 +37,7 @@ function shorten.ticks(name, at)
 end
 
 -- Notes the time, and shortens waits after the clock was set back; answers whether there are more to look at.
-local function mind_clock()
+function clock.mind()
   local seen = call('HMGET', control, 'latest_ms', 'clock_walk')
   local latest, walk = tonumber(seen[1] or nil), seen[2]
   if latest and latest - now_ms > CLOCK_STEP_MS then

@@ -13,12 +13,12 @@ local job = fence(key, nonce)
 if not job then
   return refusal(record, nonce, 'completed')
 end
-if not stands(record, nonce) then
+if not stands(record, nonce, job) then
   return 'lost'
 end
 local answer = obeyed(record, key, job)
 if not answer then
   finish(record, key, job, 'completed', event)
 end
-drop(nonce)
+drop(nonce, job)
 return answer or 'ok'

@@ -21,17 +21,17 @@ local job = fence(key, nonce)
 if not job then
   return refusal(record, nonce, 'delayed')
 end
-if not stands(record, nonce) then
+if not stands(record, nonce, job) then
   return 'lost'
 end
-local answer = obeyed(record, key, job) or circles(record, key, job, max_starts) or stranded(record, key, job)
+local answer = obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then
   local until_ms = now_ms + delay_ms
-  rest(record, key, job, format('%.0f', until_ms), body(job.attempt, 'delayed', job.owner, ',"until":"' .. iso(until_ms) ..
+  places.rest(record, key, job, format('%.0f', until_ms), body(job.attempt, 'delayed', job.owner, ',"until":"' .. iso(until_ms) ..
     '"' .. (hold == '1' and ',"reason":"rate"' or '')), order == 'skip', delay_ms)
-  if hold == '1' and until_ms > held_until() then
+  if hold == '1' and until_ms > rates.held_until() then
     call('HSET', control, 'held_until_ms', format('%.0f', until_ms), 'held_ms', delay_ms)
   end
 end
-drop(nonce)
+drop(nonce, job)
 return answer or 'ok'

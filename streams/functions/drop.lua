@@ -21,7 +21,7 @@ end
 if field[2] and call('GET', prefix .. 'dedupe:' .. field[2]) == key then
   call('DEL', prefix .. 'dedupe:' .. field[2])
 end
-leave_failed(key)
+ends.leave_failed(key)
 call('UNLINK', record, log, args, steps)
 call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)

@@ -11,5 +11,5 @@ for i = 1, #page[2], 2 do
     add(granted, owner, page[2][i])
   end
 end
-flush_holders({})
+flush_holders()
 return page[1]

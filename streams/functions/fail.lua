@@ -22,21 +22,21 @@ if not job then
   local word = refusal(record, nonce, 'failed')
   return word == 'lost' and refusal(record, nonce, 'delayed') or word
 end
-if not stands(record, nonce) then
+if not stands(record, nonce, job) then
   return 'lost'
 end
 local failures = (call('HGET', record, 'failures') or 0) + 1
 local answer = obeyed(record, key, job)
-if not answer and failures < tonumber(attempts) and not worn_out(record, job, max_starts)
-  and can_go_on(key, job) then
+if not answer and failures < tonumber(attempts) and not ends.worn_out(record, job, max_starts)
+  and entries.can_go_on(key, job) then
   answer = 'retrying'
   local until_ms = now_ms + delay_ms
-  rest(record, key, job, format('%.0f', until_ms), body(job.attempt, answer, job.owner,
+  places.rest(record, key, job, format('%.0f', until_ms), body(job.attempt, answer, job.owner,
     ',"retryAt":"' .. iso(until_ms) .. '"' .. more), order == 'skip', delay_ms)
 elseif not answer then
   answer = 'failed'
   finish(record, key, job, answer, body(job.attempt, answer, job.owner, more))
 end
 call('HSET', record, 'failures', failures)
-drop(nonce)
+drop(nonce, job)
 return answer

@@ -90,7 +90,7 @@ for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled'
       if call('ZSCORE', ended_kept, some[i]) then
         passed = passed + 1
       else
-        leave_failed(some[i])
+        ends.leave_failed(some[i])
         call('ZREM', ended_cancelled, some[i])
         remove(some[i])
         kept = kept - 1
@@ -106,7 +106,7 @@ end
 
 for _, key in ipairs(call('ZRANGE', ended_kept, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, tonumber(most) - removed)) do
   call('ZREM', ended_kept, key)
-  leave_failed(key)
+  ends.leave_failed(key)
   call('ZREM', ended_cancelled, key)
   remove(key)
 end

@@ -18,7 +18,7 @@ function gates.admit(band, entry, key, marks, key_overall, key_rate, key_rate_ms
     if (head and head ~= key) or (running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running') then
       gates.park(band, entry)
       if limit then -- it may have been called to a place that it cannot take: another may
-        return false, call_parked(limit, 1, key_overall, key_rate, key_rate_ms)
+        return false, places.call_parked(limit, 1, key_overall, key_rate, key_rate_ms)
       end
       return false
     end
@@ -30,17 +30,17 @@ function gates.admit(band, entry, key, marks, key_overall, key_rate, key_rate_ms
     end
     if tonumber(key_rate) > 0 then
       local times = prefix .. 'starts:' .. limit
-      local fine, at = may_start(times, key_rate, key_rate_ms)
+      local fine, at = rates.may_start(times, key_rate, key_rate_ms)
       if not fine then
         gates.park(band, entry, limit, key)
         call('ZADD', alarms, at, '*' .. limit)
         return false, true
       end
-      note_starts(times, key_rate, key_rate_ms, 1)
+      rates.note_starts(times, key_rate, key_rate_ms, 1)
     end
     call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
     call('HINCRBY', limits, limit, 1)
-    alarmed = call_parked(limit, 2, key_overall, key_rate, key_rate_ms) -- two, so that many follow soon when the limit was raised
+    alarmed = places.call_parked(limit, 2, key_overall, key_rate, key_rate_ms) -- two, so that many follow soon when the limit was raised
   end
   if order then
     call('HSET', orders, order, key)

@@ -21,7 +21,7 @@
 --       lane      the other platforms of its lane, separated by spaces
 -- Returns  six lists: <now in ms> <paused by> <held until> <start that the rate counts from> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <how many of its limit key run> <start that its rate counts from> <how many wait for it before this one>; <the first of its order> <which of its order runs> <which job nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
-local state, job = standing(record)
+local state, job = places.standing(record)
 
 local function pends(from, to, count)
   local found = redis.pcall('XPENDING', jobs[job.band], GROUP, from, to, count) -- protected: there may be no group yet
@@ -118,6 +118,6 @@ for sibling in string.gmatch(lane, '%S+') do
   end
 end
 
-local gates = { call('HGET', control, 'paused'), call('HGET', control, 'held_until_ms') and format('%.0f', held_until()) }
+local gates = { call('HGET', control, 'paused'), call('HGET', control, 'held_until_ms') and format('%.0f', rates.held_until()) }
 local oldest = tonumber(rate) > 0 and call('LINDEX', starts, -rate)
 return { { now_ms, gates[1], gates[2], oldest, runs, call('ZSCORE', suspects, key) and 1 }, count_before(), of_limit, of_order, running, of_lane }

@@ -27,8 +27,8 @@ local PIECE, BYTES = 50, 256 * 1024 -- entries in one read; args that come along
 local delivered = {} -- band -> up to which entry its line was handed out
 
 local function comes_by_itself(job)
-  delivered[job.band] = delivered[job.band] or handed_out_to(job.band)
-  return is_after(job.entry, delivered[job.band])
+  delivered[job.band] = delivered[job.band] or entries.handed_out_to(job.band)
+  return entries.is_after(job.entry, delivered[job.band])
 end
 
 -- Whether an attempt that has no lease any more was put back in line: it could neither end nor be taken over.
@@ -40,8 +40,8 @@ local function lost_its_lease(record, key, job)
   -- The lease knew how far the history goes. The event `started` is not in it before the attempt's next event.
   local written, first = call('LLEN', prefix .. 'log:' .. key) + 1, tonumber(match(field[3] or '', '^(%d+)-') or 0)
   job.owner, job.seq, job.started = field[2], math.max(written, first), written < first and field[3] or '-'
-  if not stranded(record, key, job) then
-    back_in_line(record, key, job, 'lost')
+  if not ends.stranded(record, key, job) then
+    places.back_in_line(record, key, job, 'lost')
   end
   call('HSET', record, 'nonce', '')
   return true
@@ -83,7 +83,7 @@ end
 -- Whether one job was put right.
 local function put_right(key)
   local record = prefix .. 'job:' .. key
-  local state, job = standing(record)
+  local state, job = places.standing(record)
   if state == 'running' then
     return lost_its_lease(record, key, job)
   elseif state ~= 'waiting' and state ~= 'delayed' then
@@ -91,12 +91,12 @@ local function put_right(key)
   end
   local before = job.entry
   if names ~= '' and #call('XRANGE', jobs[job.band], before, before) == 0 then
-    if not can_go_on(key, job) then
-      leave(key, job)
-      stranded(record, key, job)
+    if not entries.can_go_on(key, job) then
+      places.leave(key, job)
+      ends.stranded(record, key, job)
       return true
     end
-    hold_entry(record, key, job)
+    entries.hold(record, key, job)
   end
   if state == 'delayed' and not call('ZSCORE', due, key) then
     call('ZADD', due, now_ms, key) -- nobody knows for how long it should rest
@@ -108,7 +108,7 @@ local function put_right(key)
       call('ZREM', prefix .. 'parked:' .. limit, key)
       forward[limit] = true
     end
-    come_forward(key, acceptance(job.entry), job.band)
+    places.come_forward(key, acceptance(job.entry), job.band)
     return true
   end
   return job.entry ~= before
@@ -131,7 +131,7 @@ for _, band in ipairs(BANDS) do
   if not start or band == start then
     start, last = nil, last or '0-0'
     local done = call('EXISTS', jobs[band]) == 0
-    local up_to = done or handed_out_to(band)
+    local up_to = done or entries.handed_out_to(band)
     while not done do
       local piece = call('XRANGE', jobs[band], '(' .. last, up_to, 'COUNT', PIECE)
       for _, entry in ipairs(piece) do

@@ -29,7 +29,7 @@ end
 if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
-if not stands(record, nonce) then
+if not stands(record, nonce, job) then
   return 'gone'
 end
 call('ZREM', idle, owner) -- the job calls another consumer
@@ -41,10 +41,10 @@ if not answer and crashes >= tonumber(max_crashes) and (tonumber(max_crashes) ==
   finish(record, key, job, answer, body(job.attempt, answer, owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
     '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
 end
-answer = answer or circles(record, key, job, max_starts) or stranded(record, key, job)
+answer = answer or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then
-  back_in_line(record, key, job, 'lost', crashes + 1 >= tonumber(max_crashes))
+  places.back_in_line(record, key, job, 'lost', crashes + 1 >= tonumber(max_crashes))
 end
 call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
-drop(nonce)
+drop(nonce, job)
 return answer or 'reclaimed'

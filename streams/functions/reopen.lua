@@ -15,14 +15,14 @@
 -- ARGV  key   the job's key
 --       more  who asked, JSON members with a leading comma, or empty
 -- Returns  ok | missing | waiting | delayed | running | completed
-local state, job = standing(record)
+local state, job = places.standing(record)
 if not state then
   return 'missing'
 end
 if state ~= 'failed' and state ~= 'cancelled' then
   return state
 end
-leave_failed(key)
+ends.leave_failed(key)
 local seq = emit(key, job, body(job.attempt, 'reopened', nil, more))
 local accepted = call('HGET', record, 'accepted') or job.entry
 local entry = call('XADD', jobs[job.band], '*', 'id', key)

@@ -8,18 +8,18 @@
 --       most    events that the job may have before this one
 --       event   attempt, status, worker, step and more, as they are kept
 -- Returns  shown | again | lost | cancelled | full
-local job = fence(key, nonce)
-if not job then
+local reported, seq, started, rest = glance(key, nonce)
+if not reported then
   return 'lost'
 end
-if tonumber(number) <= tonumber(job.reported) then
+if number - reported <= 0 then
   return 'again'
 end
-if #job.marks > 0 and mark(job.marks, 'cancel') then -- it is asked to stop, and to say nothing more
+if string.find(rest, ' cancel=1', 1, true) then -- it is asked to stop, and to say nothing more
   return 'cancelled'
 end
-if #job.seq >= #most and tonumber(job.seq) >= tonumber(most) then -- a comparison of numbers costs as much as the fence
+if #seq >= #most and seq - most >= 0 then
   return 'full'
 end
-renew(key, nonce, job, number, emit(key, job, event))
+renew(key, nonce, number, append(log, key, seq, event, started ~= '-' and opening(fence(key, nonce))), rest)
 return 'shown'

@@ -6,19 +6,19 @@ local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of fifty; e
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, whether others may have expired as well, and whether there are more times to put right.
 local function wake_due(key_overall, key_rate, key_rate_ms)
-  local walking = mind_clock()
+  local walking = clock.mind()
   local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
   for _, key in ipairs(woken) do
     call('ZREM', due, key)
     local record = prefix .. 'job:' .. key
-    local fine, state, job = pcall(standing, record)
+    local fine, state, job = pcall(places.standing, record)
     if fine and state == 'delayed' then
       call('HSET', record, 'state', 'waiting')
       local order = mark(job.marks, 'order')
       if order then -- others may have passed it
         call('ZADD', prefix .. 'order:' .. order, 'NX', acceptance(job.entry), key)
       end
-      come_forward(key, acceptance(job.entry), job.band)
+      places.come_forward(key, acceptance(job.entry), job.band)
     end
   end
   local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE, 'WITHSCORES')
@@ -29,12 +29,12 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
     if kind == '~' then
       ring()
     elseif kind == '*' then
-      call_parked(name, PARKED_CALLED, key_overall, key_rate, key_rate_ms)
+      places.call_parked(name, PARKED_CALLED, key_overall, key_rate, key_rate_ms)
     else
       local record = prefix .. 'job:' .. name
-      local fine, state, job = pcall(standing, record)
+      local fine, state, job = pcall(places.standing, record)
       if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
-        leave(name, job)
+        places.leave(name, job)
         finish(record, name, job, 'failed', body(nil, 'failed', nil, ',"reason":"expired","expiresAt":"' ..
           iso(tonumber(rung_alarms[i + 1])) .. '","error":{"type":"Expired","message":"it was not started in time"}'))
       end

@@ -129,7 +129,7 @@ async def read_failed(
 
 
 def range_of(error: str, ended_by_ms: int | None = None) -> tuple[str, str]:
-    """Where the jobs with this type of error stand in `ended_errors`; see `error_of` in events.lua."""
+    """Where the jobs with this type of error stand in `ended_errors`; see `error_of` in ends.lua."""
     return f"[{error}\t", f"({error}\n" if ended_by_ms is None else f"({error}\t{ended_by_ms + 1}"
 
 

@@ -35,8 +35,20 @@ end
 local function stands() return true end
 local job"""
 
+UNFENCED_REPORT = f"""
+local function glance(key)
+  for _, lease in ipairs(redis.call('HVALS', leases)) do
+    local reported, seq, holds, started, rest = match(lease, '^(%d+) (%d+) (%S+) (%S+) (.*)$')
+    if holds == key then
+      return reported, seq, started, rest
+    end
+  end
+end
+{UNFENCED}
+local reported"""
+
 MUTANTS: dict[str, tuple[str, str, str]] = {
-    "a report without the fence": ("report", "local job", UNFENCED),
+    "a report without the fence": ("report", "local reported", UNFENCED_REPORT),
     "a completion without the fence": ("complete", "local job", UNFENCED),
     "a release without the fence": ("release", "local job", UNFENCED),
     "a reclaim that does not compare the beat counter": (

@@ -1,0 +1,132 @@
+-- Where a job stands while no attempt runs it: at the front, beside the line, at rest. After events.lua.
+local places = {}
+
+-- A job that waited for something else comes to the front of its priority. One that is there keeps its place, and so
+-- does one that was submitted as the first of all: it stands at the front of the urgent ones, whatever its band.
+function places.come_forward(key, score, band)
+  if not call('ZSCORE', fronts.urgent, key) then
+    call('ZADD', fronts[band or 'normal'], 'NX', score, key)
+  end
+  ring()
+end
+
+-- What waits for a label comes to the front, as many as may go on.
+function places.unpark(label, count)
+  local freed_jobs = call('ZPOPMIN', prefix .. 'parked:' .. label, count)
+  for i = 1, #freed_jobs, 2 do
+    local fine, band = pcall(call, 'HGET', prefix .. 'job:' .. freed_jobs[i], 'band')
+    places.come_forward(freed_jobs[i], freed_jobs[i + 1], fine and band)
+  end
+end
+
+-- Parked jobs of a limit key come to the front: up to `wanted`, and no more than may start now by the platform's rules.
+-- Each of them calls others when it starts, so nobody is forgotten; while the key's rate is closed an alarm does that.
+-- Answers whether the alarm was set.
+function places.call_parked(label, wanted, key_overall, key_rate, key_rate_ms)
+  if tonumber(key_overall) > 0 then
+    wanted = math.min(wanted, key_overall - (call('HGET', limits, label) or 0))
+  end
+  if tonumber(key_rate) > 0 and wanted > 0 and call('EXISTS', prefix .. 'parked:' .. label) == 1 then
+    local at
+    wanted, at = rates.count_starts(prefix .. 'starts:' .. label, key_rate, key_rate_ms, wanted)
+    if wanted == 0 then
+      call('ZADD', alarms, at, '*' .. label)
+      return true
+    end
+  end
+  if wanted > 0 then
+    places.unpark(label, wanted)
+  end
+end
+
+-- An attempt gives back what its marks hold. `over`: the job will not come back soon, so others of its order may pass.
+function places.let_go(key, job, over)
+  if #job.marks > 0 then
+    local limit, order = mark(job.marks, 'limit'), mark(job.marks, 'order')
+    if limit then
+      if job.started and call('HINCRBY', limits, limit, -1) <= 0 then -- it ran, and held one of the key's places
+        call('HDEL', limits, limit)
+      end
+      places.unpark(limit, 1) -- also when it did not run: it may have been called to a free place before it ended
+    end
+    if order then
+      if call('HGET', orders, order) == key then
+        call('HDEL', orders, order)
+      end
+      local line = prefix .. 'order:' .. order
+      if over then
+        call('ZREM', line, key)
+      end
+      local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
+      if head[1] and head[1] ~= key then
+        local next_job = redis.pcall('HMGET', prefix .. 'job:' .. head[1], 'state', 'band') -- protected: it may be corrupt
+        if next_job[1] == 'waiting' then -- one that was not handed out yet comes by itself
+          places.come_forward(head[1], head[2], next_job[2])
+        end
+      end
+    end
+  end
+end
+
+-- In strict order nothing of the platform starts before a job that waits for another attempt.
+function places.keep_place(key, job)
+  if #job.marks > 0 and mark(job.marks, 'strict') then
+    call('ZADD', unfinished, acceptance(job.entry), key)
+  end
+end
+
+-- Every "back in line": the job goes before newer ones of its priority. It is not stranded.
+-- `suspect`: it waits for a process that runs nothing else.
+function places.back_in_line(record, key, job, reason, suspect)
+  local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
+  call('HSET', record, 'state', 'waiting', 'seq', seq)
+  if entries.hold(record, key, job) or suspect then
+    call('ZADD', suspect and suspects or fronts[job.band], acceptance(job.entry), key)
+  end
+  places.keep_place(key, job)
+  places.let_go(key, job, false)
+  ring()
+end
+
+-- A wait with a length begins. It is kept beside its time, and so is the latest time of the clock: should the clock be
+-- set back, the wait lasts no longer than that; see clock.lua.
+function places.note_length(record, length_ms)
+  call('HSET', record, 'rest_ms', length_ms)
+  if tonumber(call('HGET', control, 'latest_ms') or 0) < tonumber(now_ms) then
+    call('HSET', control, 'latest_ms', now_ms)
+  end
+end
+
+-- Every "not before": the job rests until its time. It is not stranded.
+function places.rest(record, key, job, until_ms, event, skip, length_ms)
+  local seq = emit(key, job, event)
+  call('HSET', record, 'state', 'delayed', 'seq', seq)
+  places.note_length(record, length_ms)
+  entries.hold(record, key, job)
+  call('ZADD', due, until_ms, key)
+  places.keep_place(key, job)
+  places.let_go(key, job, skip)
+  ring()
+end
+
+-- What a record tells of a job that nobody runs.
+function places.standing(record)
+  local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt', 'marks')
+  return field[1], { seq = field[2] or 1, entry = field[3], band = field[4] or 'normal', attempt = field[5],
+    marks = field[6] and ' ' .. field[6] or '' }
+end
+
+-- A job that nobody runs leaves every place it may stand at.
+function places.leave(key, job)
+  call('ZREM', fronts[job.band], key)
+  call('ZREM', fronts.urgent, key) -- where one that was submitted as the first of all stands
+  call('ZREM', due, key)
+  call('ZREM', suspects, key)
+  if call('ZREM', unfinished, key) == 1 then -- it held up all others
+    ring()
+  end
+  local limit = mark(job.marks, 'limit')
+  if limit then
+    call('ZREM', prefix .. 'parked:' .. limit, key)
+  end
+end
