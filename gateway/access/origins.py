@@ -105,7 +105,11 @@ class Strangers:
 
 
 class Sharing:
-    """Lets pages of allowed origins read our answers (CORS). Cookies are no part of it: they bring a key."""
+    """Lets pages of allowed origins read our answers (CORS). Cookies are no part of it: they bring a key.
+
+    This is not starlette's CORSMiddleware because that sends CORS headers to every origin, also to one that is not
+    allowed, and answers preflights of unknown origins itself, in plain text, where ours go to the guard.
+    """
 
     def __init__(self, app: ASGIApp, allowed: frozenset[str]) -> None:
         self._app = app
