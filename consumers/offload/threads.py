@@ -1,6 +1,7 @@
 """Threads for plain handlers: kept for the next job, and left behind when they do not stop.
 
-They are daemons: a thread that hangs must not keep its consumer from leaving.
+They are daemons: a thread that hangs must not keep its consumer from leaving. anyio's threads are not, so a consumer
+that drains would wait for such a thread for ever; a call in one also takes twice the CPU time (48 us against 24 us).
 """
 
 import asyncio

@@ -248,6 +248,18 @@ async def test_a_drain_hands_back_what_its_processes_do_not_finish(deployment: D
     await gone(*pids)
 
 
+async def test_a_thread_that_hangs_does_not_keep_its_consumer_from_leaving(deployment: Deployment) -> None:
+    pace = Pace(grace=0.3)
+    consumer = await deployment.consumer(
+        "research", pace=pace, TAILRACE_HANDLERS=str(FILE), TAILRACE_OBEY_SECONDS="0.3"
+    )
+    job = await deployment.submit("research", kind="thread-deaf", seconds=600)
+    await deployment.reached(job, 1)
+    consumer.interrupt()
+    assert await consumer.ended() == 0
+    assert (await deployment.history(job))[-1].reason == "released"
+
+
 async def test_worker_processes_end_with_a_consumer_that_is_killed(deployment: Deployment) -> None:
     consumer = await deployment.consumer("research", TAILRACE_HANDLERS=str(FILE))
     idle = (await deployment.ended(await deployment.submit("research", kind="process-where")))[-1].result["pid"]
