@@ -1,4 +1,8 @@
-"""How a table fits into a terminal: ids and names stay whole, other columns grow narrow, then the least leave."""
+"""How a table fits into a terminal: ids and names stay whole, other columns grow narrow, then the least leave.
+
+rich draws the table; the widths are ours because rich drops no column, cuts ids where room is short, and narrows
+columns below their `min_width` first, so that the table ends up wider than the terminal.
+"""
 
 from collections.abc import Sequence
 
