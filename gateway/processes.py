@@ -3,6 +3,9 @@
 Each has a socket of its own at the same address, and the kernel shares out new connections among them evenly. With one
 socket for all of them, whoever wakes first takes most, and a stream stays where it began. A process that has died
 listens no more, so the others get what comes until there is a new one.
+
+This is not uvicorn's own supervisor (`workers=`) because that asks a thread of each process whether it lives, so it
+does not replace one whose loop hangs, and its processes stay behind when the parent is killed.
 """
 
 import asyncio
