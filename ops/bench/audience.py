@@ -96,7 +96,11 @@ class LiveClients:
 
 
 class LiveClient(asyncio.Protocol):
-    """One client: as little work as possible, because all of them share a processor with what is measured."""
+    """One client: as little work as possible, because all of them share a processor with what is measured.
+
+    It counts frames and does not parse them: `gateway.client.event_stream` takes 2.4 times as long for an event that
+    comes alone and 7.6 times as long for each of fifty, and the figures would tell of the clients.
+    """
 
     def __init__(self, audience: LiveClients, request: bytes) -> None:
         self._audience = audience

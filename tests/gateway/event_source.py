@@ -1,4 +1,7 @@
-"""A browser's EventSource as far as the tests need it: reads frames, keeps the last id, comes back with it."""
+"""A browser's EventSource as far as the tests need it: reads frames, keeps the last id, comes back with it.
+
+It parses on its own, so that test_event_stream can compare our client's parser with another one.
+"""
 
 import asyncio
 import codecs

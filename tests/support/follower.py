@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import httpx2
 
+from tailrace.gateway.client.event_stream import Frames
 from tailrace.streams.messages import Event, decode_event
 
 RETURN_SECONDS = 0.05  # sooner than a browser, so that a test sees more of it
@@ -33,16 +34,12 @@ class Follower:
             assert reply.status_code in (200, 204), reply.status_code
             self._over = reply.status_code == 204
             self.connections += 1
-            name = "message"
-            async for line in reply.aiter_lines():
-                field, _, value = line.partition(": ")
-                if field == "event":
-                    name = value
-                elif field == "data" and name == "message":
-                    self.events.append(decode_event(value.encode()))
-                elif field == "data" and name == "reset":
-                    self.events.clear()
-                elif field == "data" and name == "end":
-                    self._over = True
-                elif not line:
-                    name = "message"
+            frames = Frames()
+            async for chunk in reply.aiter_bytes():
+                for frame in frames.feed(chunk):
+                    if frame.event == "message":
+                        self.events.append(decode_event(frame.data.encode()))
+                    elif frame.event == "reset":
+                        self.events.clear()
+                    elif frame.event == "end":
+                        self._over = True
