@@ -38,8 +38,22 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
+class Version(argparse.Action):
+    """Reads the version when it is asked for: help and usage need no metadata."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"tailrace {version('tailrace')}")
+        except PackageNotFoundError:
+            print("tailrace, in a checkout that is not installed")
+        parser.exit(0)
+
+
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = Parser(prog="tailrace", description="Background jobs with one visible history each.", allow_abbrev=False)
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
     for name, command in COMMANDS.items():
         usage = f"tailrace {name} [-h] {command.usage}" if command.usage else None

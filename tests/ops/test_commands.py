@@ -7,6 +7,7 @@ import sys
 import time
 import types
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,11 @@ def test_reading_the_command_line_imports_no_package() -> None:
     code = "import sys; from tailrace.ops.__main__ import parse; parse(['running']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
     assert not {*RUNTIME, "tailrace.streams"} & set(result.stdout.split())
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = tailrace("--version")
+    assert (result.returncode, result.stdout) == (0, f"tailrace {metadata.version('tailrace')}\n")
 
 
 def test_a_bare_command_prints_help_in_groups() -> None:
