@@ -135,7 +135,8 @@ def test_a_second_ctrl_c_hands_a_running_job_back_at_once(run_up: Callable[..., 
     up.wait_for(job, "started")
     children = up.children()
     up.interrupt()
-    up.wait_until("stopping", lambda: "stopping" in up.said())
+    log = up.data / "logs" / "consumer-research.log"
+    up.wait_until("the consumer drains: two signals that it has not heard are one", lambda: "draining" in log.read_text())
     up.interrupt()
     begun = time.monotonic()
     assert up.ended() == 0
