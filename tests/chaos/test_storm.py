@@ -26,12 +26,13 @@ from tests.support.checker import (
 )
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.long_runs import scaled
 
 IDLE_SECONDS = 2.0  # promised: a job that may start does so, while a consumer of its platform has a free slot
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("faults", [10, pytest.param(100, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("faults", [10, pytest.param(scaled(100), marks=[pytest.mark.chaos, pytest.mark.timeout(600)])])
 async def test_no_job_is_lost_repeated_or_wrongly_taken_over_in_a_storm(
     tmp_path: Path, dice: Random, tell: Callable[[str], None], faults: int
 ) -> None:

@@ -9,6 +9,7 @@ from tailrace.streams.states import Status
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.long_runs import scaled
 from tests.support.processes import ConsumerProcess, asleep
 
 STEPS, STEP_SECONDS = 8, 0.2
@@ -17,7 +18,7 @@ STEPS, STEP_SECONDS = 8, 0.2
 LANES = ("research", "plan-generation", "material-processing")
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(7, marks=[pytest.mark.chaos, pytest.mark.timeout(400)])])
+@pytest.mark.parametrize("rounds", [1, pytest.param(scaled(7), marks=[pytest.mark.chaos, pytest.mark.timeout(400)])])
 async def test_a_frozen_worker_that_comes_back_is_mute_and_works_again(
     deployment: Deployment, dice: Random, rounds: int
 ) -> None:

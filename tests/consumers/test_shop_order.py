@@ -12,6 +12,7 @@ from tailrace.streams.policies import EXTRACT
 from tests.support.checker import false_takeovers, jumped_the_line, overlaps, takeovers, unclean
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.long_runs import scaled
 from tests.support.processes import ConsumerProcess
 
 SHOP = "kurly"
@@ -19,7 +20,7 @@ SHOP = "kurly"
 
 @pytest.mark.parametrize(
     ("jobs", "kills"),
-    [(20, 5), pytest.param(100, 20, marks=[pytest.mark.chaos, pytest.mark.timeout(400)])],
+    [(20, 5), pytest.param(scaled(100), scaled(20), marks=[pytest.mark.chaos, pytest.mark.timeout(400)])],
 )
 async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_killed(
     deployment: Deployment, dice: Random, tmp_path: Path, jobs: int, kills: int

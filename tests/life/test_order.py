@@ -15,11 +15,12 @@ from tailrace.streams.states import Status
 from tailrace.streams.transitions import Transitions
 from tests.life.asking import PLATFORM, ask, completed, nothing_left, rules
 from tests.support.deployment import Deployment
+from tests.support.long_runs import scaled
 
 
 @pytest.mark.parametrize(
     ("jobs", "labels", "consumers"),
-    [(40, 5, 2), pytest.param(100, 10, 4, marks=[pytest.mark.chaos, pytest.mark.timeout(200)])],
+    [(40, 5, 2), pytest.param(scaled(100), 10, 4, marks=[pytest.mark.chaos, pytest.mark.timeout(200)])],
 )
 async def test_each_order_key_completes_in_the_order_of_its_submissions(
     deployment: Deployment, dice: Random, tmp_path: Path, jobs: int, labels: int, consumers: int

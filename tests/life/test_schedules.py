@@ -17,6 +17,7 @@ from tailrace.streams.states import State
 from tailrace.streams.transitions import Transitions
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.long_runs import scaled
 
 Tell = Callable[[str], None]
 
@@ -111,7 +112,7 @@ async def test_each_tick_comes_once_and_none_is_missing(deployment: Deployment, 
 async def test_a_thousand_schedules_tick_each_second_through_the_loss_of_a_process(
     deployment: Deployment, tell: Tell
 ) -> None:
-    await every_tick_once(deployment, tell, count=1000, seconds=30)
+    await every_tick_once(deployment, tell, count=1000, seconds=scaled(30))
 
 
 async def test_what_was_missed_while_nobody_ran_is_made_up_for(deployment: Deployment) -> None:
