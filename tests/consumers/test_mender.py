@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.mender import EVERY_SECONDS, Mender
 from tailrace.streams.keys import GROUP, PlatformKeys
-from tailrace.streams.policies import Policy
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
+from tests.consumers.instructions import told
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 
@@ -24,20 +23,7 @@ async def desk(valkey_url: str) -> AsyncIterator[Desk]:
 
 
 def mender(desk: Desk, *platforms: str) -> Mender:
-    names = platforms or ("kurly",)
-    instructions = Instructions(
-        url="",
-        owner="ann",
-        platforms=names,
-        policies=tuple(Policy() for _ in names),
-        beat_seconds=1.0,
-        deadline_seconds=10.0,
-        reap_seconds=1.0,
-        obey_seconds=1.0,
-        consumer_pid=1,
-        table_fd=0,
-    )
-    return Mender(instructions, Transitions(desk.store))
+    return Mender(told(*platforms or ("kurly",)), Transitions(desk.store))
 
 
 async def strand(desk: Desk, *keys: str) -> None:

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.overtime import END_SECONDS, WARN_SECONDS, Overtime
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.streams.messages import Claim
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
+from tests.consumers.instructions import told
 from tests.support.builders import Desk
 
 OBEY_SECONDS = 5.0
@@ -40,18 +40,7 @@ class Watch:
         self.desk = desk
         self.process = process
         self.table = LeaseTable()
-        to = Instructions(
-            url=desk.store.url,
-            owner="ann",
-            consumer_pid=process.pid,
-            table_fd=self.table.fd,
-            platforms=(desk.keys.platform,),
-            policies=(desk.policy,),
-            beat_seconds=2.0,
-            deadline_seconds=10.0,
-            reap_seconds=1.0,
-            obey_seconds=OBEY_SECONDS,
-        )
+        to = told(desk.keys.platform, policy=desk.policy, consumer_pid=process.pid, obey_seconds=OBEY_SECONDS)
         self.overtime = Overtime(to, desk.transitions, self.table)
         self.begun = time.monotonic()
 

@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from tailrace.consumers.heart.heart import Heart
-from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim
@@ -17,6 +16,7 @@ from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
+from tests.consumers.instructions import told
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
@@ -61,18 +61,9 @@ async def watched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     monkeypatch.setattr("tailrace.consumers.heart.heart.read_line", nothing_is_said)
     monkeypatch.setattr("tailrace.consumers.heart.heart.tell", lambda news: True)
     table, transitions = LeaseTable(), Watched(desk.store)
-    instructions = Instructions(
-        url=desk.store.url,
-        owner="observer",
-        consumer_pid=os.getpid(),
-        table_fd=table.fd,
-        platforms=(desk.keys.platform,),
-        policies=(desk.policy,),
-        beat_seconds=0.2,
-        deadline_seconds=0.6,
-        reap_seconds=0.2,
-        obey_seconds=5.0,
-    )
+    pace = {"beat_seconds": 0.2, "deadline_seconds": 0.6, "reap_seconds": 0.2, "obey_seconds": 5.0}
+    who = {"url": desk.store.url, "owner": "observer", "consumer_pid": os.getpid(), "table_fd": table.fd}
+    instructions = told(desk.keys.platform, policy=desk.policy, **who, **pace)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Heart(instructions, transitions, table).run)
         yield transitions

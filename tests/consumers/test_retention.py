@@ -2,12 +2,12 @@
 
 import pytest
 
-from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.retention import Retention
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
+from tests.consumers.instructions import told
 from tests.support.builders import Desk
 
 PLATFORMS = ("ably", "kurly")
@@ -17,18 +17,7 @@ async def test_a_corrupt_platform_does_not_hold_up_the_retention_of_another(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tailrace.consumers.heart.retention.FORGET_BATCH", 4)
-    instructions = Instructions(
-        url="",
-        owner="ann",
-        platforms=PLATFORMS,
-        policies=tuple(Policy(keep_completed_seconds=0) for _ in PLATFORMS),
-        beat_seconds=1.0,
-        deadline_seconds=10.0,
-        reap_seconds=1.0,
-        obey_seconds=1.0,
-        consumer_pid=1,
-        table_fd=0,
-    )
+    instructions = told(*PLATFORMS, policy=Policy(keep_completed_seconds=0))
     async with Store(valkey_url) as store:
         desk = Desk(store, "kurly")
         await desk.submit(*"abcdefghij")

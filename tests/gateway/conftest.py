@@ -1,11 +1,15 @@
 """Two real gateways on one real store, and hands to move jobs with."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import httpx2
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore
+from tailrace.gateway.live.live import Live
+from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
@@ -75,6 +79,24 @@ def desk(store: Store) -> Desk:
 @pytest.fixture
 def desk_on(store: Store) -> Callable[[str], Desk]:
     return lambda platform: Desk(store, platform)
+
+
+@pytest.fixture
+def frail(tmp_path: Path) -> Iterator[OwnStore]:
+    """A server of this test's own, to be frozen or killed."""
+    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
+        yield server
+
+
+@pytest.fixture
+async def live(desk: Desk) -> AsyncIterator[Live]:
+    """What a gateway knows of the jobs that are watched, inside this process."""
+    live = Live(desk.store)
+    running = asyncio.create_task(live.run())
+    yield live
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
 
 
 @pytest.fixture

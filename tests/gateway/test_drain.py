@@ -6,14 +6,13 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
 from tailrace.gateway.live.frames import farewell, greeting, store_away
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource, Reading, all_jobs
 from tests.gateway.gateways import GatewayProcess
@@ -28,13 +27,6 @@ GOODBYE = "this gateway ends; come back"
 def process(valkey_url: str) -> Iterator[GatewayProcess]:
     with GatewayProcess(valkey_url) as process:
         yield process
-
-
-@pytest.fixture
-def frail(tmp_path: Path) -> Iterator[OwnStore]:
-    """A server of this test's own, to be frozen."""
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
-        yield server
 
 
 @pytest.fixture

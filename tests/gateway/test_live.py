@@ -1,9 +1,5 @@
 """live: who comes while others watch sees what is in the store now."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
-
 import pytest
 
 from tailrace.gateway.live.live import Live
@@ -12,16 +8,6 @@ from tailrace.streams.messages import Hint
 from tests.gateway.histories import forged
 from tests.gateway.watchers import Idle
 from tests.support.builders import Desk
-
-
-@pytest.fixture
-async def live(desk: Desk) -> AsyncIterator[Live]:
-    live = Live(desk.store)
-    running = asyncio.create_task(live.run())
-    yield live
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
 
 
 async def test_an_ended_job_that_is_gone_is_not_shown_to_who_comes_later(live: Live, desk: Desk) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -104,16 +103,6 @@ async def test_over_http_the_answers_are_the_same_and_small(http: httpx2.AsyncCl
     again = await http.get(path, headers={"If-None-Match": whole.headers["etag"]})
     assert (again.status_code, again.headers["etag"]) == (304, whole.headers["etag"])
     assert await bytes_sent(desk.store) - before < 10 * PAGE_BYTES
-
-
-@pytest.fixture
-async def live(desk: Desk) -> AsyncIterator[Live]:
-    live = Live(desk.store)
-    running = asyncio.create_task(live.run())
-    yield live
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
 
 
 async def test_a_stream_that_goes_on_near_the_end_has_only_the_rest_read(

@@ -9,7 +9,7 @@ import httpx2
 import psutil
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.keys import session_key, ticket_key
 from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import GatewayProcess, environment
@@ -51,13 +51,6 @@ async def use(http: httpx2.AsyncClient, word: str) -> list[httpx2.Response]:
     answers.append(await http.post("/api/session", json={"key": word}))
     answers.append(await http.post("/api/session", content=word.encode(), headers={"Content-Type": "application/json"}))
     return answers
-
-
-@pytest.fixture
-def frail(tmp_path: Path) -> Iterator[OwnStore]:
-    """A server of this test's own, to be killed."""
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
-        yield server
 
 
 @pytest.fixture

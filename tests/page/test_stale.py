@@ -10,11 +10,20 @@ from playwright.async_api import Route, expect
 from tailrace.ops.up.own_store import OwnStore
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
+from tests.support.processes import GatewayProcess
 
 AGES = (
     """[...document.querySelectorAll('.job .age, .w-beat .age, .lane-verdict, .c-oldest')].map((e) => e.textContent)"""
 )
 STALE = re.compile(r"^showing (\d\d:\d\d:\d\d); the store does not answer$")
+
+
+async def running_job(deployment: Deployment) -> tuple[GatewayProcess, str]:
+    """A gateway, and a job that runs for longer than a test."""
+    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
+    job = await deployment.submit("research", steps=500, seconds=0.2)
+    await deployment.started(job)
+    return gateway, job
 
 
 async def stands_still(visitor: Visitor) -> None:
@@ -34,9 +43,7 @@ async def test_without_the_store_the_page_shows_one_moment_and_says_so(
     frail: tuple[OwnStore, Deployment], visitor: Visitor
 ) -> None:
     store, deployment = frail
-    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
-    job = await deployment.submit("research", steps=500, seconds=0.2)
-    await deployment.started(job)
+    gateway, _ = await running_job(deployment)
     await visitor.open(gateway.url)
     await visitor.sees(".workers tbody tr", "research")
     await visitor.sees(".platforms .job", "drill")
@@ -55,9 +62,7 @@ async def test_the_lanes_of_a_job_stand_still_while_nobody_answers(
     frail: tuple[OwnStore, Deployment], visitor: Visitor
 ) -> None:
     _, deployment = frail
-    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
-    job = await deployment.submit("research", steps=500, seconds=0.2)
-    await deployment.started(job)
+    gateway, job = await running_job(deployment)
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.state("running")
     visitor.outage = True
@@ -70,9 +75,7 @@ async def test_a_store_that_hangs_is_noticed_though_the_stream_stays_open(
     frail: tuple[OwnStore, Deployment], visitor: Visitor
 ) -> None:
     store, deployment = frail
-    gateway, _ = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
-    job = await deployment.submit("research", steps=500, seconds=0.2)
-    await deployment.started(job)
+    gateway, job = await running_job(deployment)
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.state("running")
     visitor.outage = True

@@ -38,6 +38,19 @@ def own(server: OwnStore, tmp_path: Path) -> Iterator[OwnStore]:
         yield own
 
 
+async def refusals(deployment: Deployment) -> list[str]:
+    """The one line that a consumer and a gateway write when they refuse their store."""
+    consumer = deployment.start_consumer("kurly")
+    gateway = GatewayProcess(deployment.url, free_port(0), deployment.folder / "gateway.log", {})
+    try:
+        assert set(await asyncio.gather(consumer.ended(), gateway.ended())) == {78}
+    finally:
+        gateway.close()
+    lines = [process.log.read_text().splitlines() for process in (consumer, gateway)]
+    assert [len(each) for each in lines] == [1, 1]
+    return [each[0] for each in lines]
+
+
 async def test_a_server_in_cluster_mode_is_refused(server: OwnStore, tmp_path: Path) -> None:
     clustered = OwnStore(
         tmp_path,
@@ -49,14 +62,7 @@ async def test_a_server_in_cluster_mode_is_refused(server: OwnStore, tmp_path: P
         async with Deployment(clustered.url, tmp_path) as deployment:
             with pytest.raises(UnfitStore, match=r"runs in cluster mode, and this version talks to a single server"):
                 await check_fitness(deployment.store)
-            consumer = deployment.start_consumer("kurly")
-            gateway = GatewayProcess(clustered.url, free_port(0), tmp_path / "gateway.log", {})
-            try:
-                assert set(await asyncio.gather(consumer.ended(), gateway.ended())) == {78}
-            finally:
-                gateway.close()
-            for process in (consumer, gateway):
-                (said,) = process.log.read_text().splitlines()
+            for said in await refusals(deployment):
                 assert "cluster-enabled no" in said
 
 
@@ -114,14 +120,7 @@ async def test_consumer_and_gateway_end_with_78_and_one_sentence_when_a_command_
 ) -> None:
     url = await user(store, "-xadd")
     async with Deployment(url, tmp_path) as deployment:
-        consumer = deployment.start_consumer("kurly")
-        gateway = GatewayProcess(url, free_port(0), tmp_path / "gateway.log", {})
-        try:
-            assert set(await asyncio.gather(consumer.ended(), gateway.ended())) == {78}
-        finally:
-            gateway.close()
-        for process in (consumer, gateway):
-            (said,) = process.log.read_text().splitlines()
+        for said in await refusals(deployment):
             assert "run XADD" in said
             assert "secret" not in said
 
