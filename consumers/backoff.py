@@ -37,10 +37,10 @@ def rules_for(policy: Policy, options: bytes | str) -> Policy:
 
 def seconds_left(rules: Policy, age_seconds: float) -> float | None:
     """How long an attempt may take, given how long its job has been tried already; None: any time."""
-    limits = [rules.timeout_seconds] if rules.timeout_seconds else []
-    if rules.lifetime_seconds:
-        limits.append(max(0.0, rules.lifetime_seconds - age_seconds))
-    return min(limits, default=None)
+    if not rules.lifetime_seconds:
+        return rules.timeout_seconds or None
+    left = max(0.0, rules.lifetime_seconds - age_seconds)
+    return min(left, rules.timeout_seconds or left)
 
 
 def timed_out(rules: Policy, age_seconds: float) -> Failed:

@@ -29,11 +29,11 @@ class Room:
 
     def give(self, places: int) -> None:
         self._free += places
-        if self.empty:
+        if self._free == self._places:
             self._locked = False
             for call in self._emptying:
                 call()
-        if places:
+        if self._waiting and places:
             self._call_waiting()
 
     def lock(self) -> None:

@@ -20,7 +20,13 @@ _STEP = len('{"step":')
 
 def event_body(attempt: int, status: str, worker: str, step: Step | None = None, **more: Any) -> bytes:
     """All of a kept event but its id, which the store puts in front when it is written."""
-    return f"{attempt} {status} {worker} ".encode() + encode({"step": step, **more})[_STEP:]
+    return _head(attempt, status, worker) + encode({"step": step, **more})[_STEP:]
+
+
+@lru_cache(maxsize=1024)
+def _head(attempt: int, status: str, worker: str) -> bytes:
+    """A worker writes the same few of these for all its jobs."""
+    return f"{attempt} {status} {worker} ".encode()
 
 
 def expand(job_id: str, kept: bytes) -> bytes:
