@@ -25,7 +25,7 @@ LARGEST_NUMBER = 2**53 - 1  # that a browser takes exactly
 
 LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
 
-Ask = Callable[[Operation], asyncio.Future[Any]]
+Say = Callable[[Operation, Callable[[Any], None]], None]
 
 
 class Attempt(Generic[Args]):
@@ -36,14 +36,15 @@ class Attempt(Generic[Args]):
     """
 
     __slots__ = (
-        "_ask",
+        "_answer",
         "_keys",
         "_reported",
         "_reports",
         "_saved",
+        "_say",
         "_shown",
         "_steps",
-        "_under_way",
+        "_turns",
         "args",
         "failures",
         "fence",
@@ -55,7 +56,7 @@ class Attempt(Generic[Args]):
         "worker",
     )
 
-    def __init__(self, job: Job, claim: Claim, args: Args, worker: str, keys: PlatformKeys, ask: Ask) -> None:
+    def __init__(self, job: Job, claim: Claim, args: Args, worker: str, keys: PlatformKeys, say: Say) -> None:
         self.job = job
         self.number = claim.number
         self.failures = claim.failures  # of the attempts before
@@ -66,13 +67,14 @@ class Attempt(Generic[Args]):
         self.max_step_bytes = MAX_STEP_BYTES  # the same of its steps
         self.refused = 0  # writes that came after the job was taken over
         self._keys = keys
-        self._ask = ask
+        self._say = say
         self._reports = 0
         self._reported = 0  # bytes
         self._shown: set[Step] | None = None
         self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
         self._steps: set[str] = set()  # steps whose function runs, or whose result is on its way to the store
-        self._under_way: asyncio.Future[Any] | None = None  # the answer to the last report
+        self._answer: asyncio.Future[Any] | None = None  # to what is on its way to the store: one thing at a time
+        self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
 
     def idempotency_key(self, name: str) -> str:
         """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""
@@ -102,8 +104,9 @@ class Attempt(Generic[Args]):
         if self._reported > LARGEST_HISTORY:
             raise ValueError("the reports of one attempt have over 16 MB in all; report less, or less often")
         self._shown.add(step)
-        await self.quiet()  # numbered only when it is sent
-        self._reports += 1
+        if self._answer:
+            await self.quiet()
+        self._reports += 1  # numbered only when it is sent
         said = call.report(
             self._keys,
             key=self.job.key,
@@ -112,7 +115,7 @@ class Attempt(Generic[Args]):
             most=self.max_events,
             event=event,
         )
-        if await self._say(said) == "full":
+        if self._allowed(await self._sent(said, self._written)) == "full":
             self._shown.discard(step)
             raise ValueError(
                 f"job {self.job.id} has {self.max_events} events, as many as max_events of its platform allows; "
@@ -154,10 +157,11 @@ class Attempt(Generic[Args]):
             raise unwritable(f"the result of step {name!r}", error) from error
         if len(value) > LARGEST_EVENT:
             raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
+        await self.quiet()
         said = call.save(
             self._keys, key=self.job.key, nonce=self.fence, most=self.max_step_bytes, name=name, value=value
         )
-        if await self._say(said) == "full":
+        if self._allowed(await self._sent(said, self._written)) == "full":
             raise ValueError(
                 f"the steps of job {self.job.id} have all of the {self.max_step_bytes} bytes that max_step_bytes of "
                 f"its platform allows; step {name!r} is not saved: save less, or raise max_step_bytes"
@@ -167,43 +171,56 @@ class Attempt(Generic[Args]):
     async def _recall(self) -> dict[str, bytes]:
         if self.number == 1:
             return {}
-        await self.quiet()
         saved: dict[str, bytes] = {}
         cursor = "0"
         while cursor:
-            self._under_way = self._ask(call.recall(self._keys, key=self.job.key, nonce=self.fence, cursor=cursor))
-            part = to_steps(checked(await asyncio.shield(self._under_way)))
+            await self.quiet()
+            said = call.recall(self._keys, key=self.job.key, nonce=self.fence, cursor=cursor)
+            part = to_steps(checked(await self._sent(said, self._answered)))
             if part is None:
                 raise Lost(self.job.id, self.number)
             cursor, steps = part
             saved |= steps
         return saved
 
-    async def _say(self, operation: Operation) -> str:
-        """Write something under the fence, after all that was said before. Answers what the store says."""
-        await self.quiet()  # what had to be sent again must not be overtaken by the next
-        self._under_way = self._ask(operation)
-        try:
-            answer = word(await asyncio.shield(self._under_way))
-        except asyncio.CancelledError:
-            self._under_way.add_done_callback(self._answered_late)
-            raise
-        if answer == "lost":
-            self.refused += 1
-            raise Lost(self.job.id, self.number)
-        if answer == "cancelled":
-            raise Cancelled(self.job.id, self.number)
+    def _sent(self, operation: Operation, heard: Callable[[Any], None]) -> asyncio.Future[Any]:
+        """Send an operation under the fence; nothing else is on its way. The future brings the answer.
+
+        `heard` gets the answer as well, also when the handler was cancelled and does not wait for it any more.
+        """
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        self._say(operation, heard)
         return answer
 
-    def _answered_late(self, answer: asyncio.Future[Any]) -> None:
-        """The handler was ended while this was under way: nobody waits for the answer, but it is counted."""
-        if not answer.cancelled() and not answer.exception() and answer.result() == b"lost":
+    def _written(self, answer: Any) -> None:
+        if answer == b"lost":
             self.refused += 1
+        self._answered(answer)
+
+    def _answered(self, answer: Any) -> None:
+        waiting, self._answer = self._answer, None
+        turns, self._turns = self._turns, ()
+        for turn in turns:
+            if not turn.done():
+                turn.set_result(None)
+        if waiting and not waiting.done():
+            waiting.set_result(answer)
+
+    def _allowed(self, answer: Any) -> str:
+        """What the store answers. Raises `Lost` or `Cancelled` when this attempt has to stop."""
+        said = word(answer)
+        if said == "lost":
+            raise Lost(self.job.id, self.number)
+        if said == "cancelled":
+            raise Cancelled(self.job.id, self.number)
+        return said
 
     async def quiet(self) -> None:
-        """Wait until every report so far has been answered."""
-        while self._under_way is not None and not self._under_way.done():
-            await asyncio.wait([self._under_way])
+        """Wait until everything said so far has been answered: what had to be sent again must not be overtaken."""
+        while self._answer:
+            turn = asyncio.get_running_loop().create_future()
+            self._turns = (*self._turns, turn)
+            await turn
 
 
 def check_report(step: object, of: object, message: object) -> None:

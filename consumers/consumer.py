@@ -92,7 +92,7 @@ class Consumer:
             sleep = longest_sleep(len(self._settings.platforms))
             reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner, sleep)
             reader.siblings = self._platforms.siblings(platform)
-            committer = Committer(transitions, keys, reader.claim)
+            committer = Committer(transitions, keys)
             runner.committer = reader.committer = committer
             reader.may_claim = self._may_claim
             runner.offload = self._offload
@@ -130,7 +130,7 @@ class Consumer:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._supervisor.run)
             for line in self._lines.values():
-                tasks.start_soon(line.committer.run)
+                tasks.start_soon(line.committer.run, line.reader.claim)
             bells = {line.keys.bell(self._settings.owner): line.reader.ring for line in self._lines.values()}
             tasks.start_soon(Bells(self._store, bells).run)
             await shutdown.drain.wait()

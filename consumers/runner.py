@@ -190,7 +190,7 @@ class Runner:
             return Failed(wrong, final=True)
         job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
         assert self.committer is not None
-        attempt = running.attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.ask)
+        attempt = running.attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.say)
         attempt.max_events, attempt.max_step_bytes = running.rules.max_events, running.rules.max_step_bytes
         try:
             result = await (handler.function(attempt) if handler.direct else self.offload.call(handler, attempt))

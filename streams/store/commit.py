@@ -28,21 +28,15 @@ ENDS = {"complete", "fail", "delay", "release"}  # what ends an attempt, and fre
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
 
 Heard = Callable[[Any], None]
+Claimer = Callable[[bool], tuple[Operation, Heard] | None]
 
 
 class Committer:
     """All that is said to one platform by this process."""
 
-    def __init__(
-        self,
-        transitions: Transitions,
-        keys: PlatformKeys,
-        claim: Callable[[bool], tuple[Operation, Heard] | None],
-    ) -> None:
-        """`claim(settles)` is asked for a claim to go along with each call; `settles`: the call frees slots."""
+    def __init__(self, transitions: Transitions, keys: PlatformKeys) -> None:
         self.keys = keys
         self._transitions = transitions
-        self._claim = claim
         self._said: list[tuple[Operation, Heard]] = []
         self._away = False  # the store did not answer, and the log says so
         self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
@@ -50,7 +44,8 @@ class Committer:
     def say(self, operation: Operation, heard: Heard) -> None:
         """Send this with the next call; `heard` gets its answer."""
         self._said.append((operation, heard))
-        self.nudge()
+        if self._idle:
+            self.nudge()
 
     def nudge(self) -> None:
         """Look again whether there is something to say or to claim: one idle sender is enough."""
@@ -60,20 +55,15 @@ class Committer:
                 sender.set_result(None)
                 return
 
-    def ask(self, operation: Operation) -> asyncio.Future[Any]:
-        """Send this with the next call; the answer comes later."""
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.say(operation, lambda answer: None if answered.done() else answered.set_result(answer))
-        return answered
-
-    async def run(self) -> None:
+    async def run(self, claim: Claimer) -> None:
+        """Send what is said. `claim(settles)` may add a claim to each call; `settles`: the call frees slots."""
         async with anyio.create_task_group() as tasks:
             for _ in range(CALLS_UNDER_WAY):
-                tasks.start_soon(self._send_batches)
+                tasks.start_soon(self._send_batches, claim)
 
-    async def _send_batches(self) -> None:
+    async def _send_batches(self, claim: Claimer) -> None:
         while True:
-            if batch := self._next():
+            if batch := self._next(claim):
                 answers = await self._send([operation for operation, _ in batch])
                 for (_, heard), answer in zip(batch, answers, strict=True):
                     heard(answer)
@@ -82,16 +72,20 @@ class Committer:
                 self._idle.append(nudged)
                 await nudged
 
-    def _next(self) -> list[tuple[Operation, Heard]]:
+    def _next(self, claim: Claimer) -> list[tuple[Operation, Heard]]:
         count = size = 0
+        settles = False
         for operation, _ in self._said:
-            size += sum(len(arg) for arg in operation.args if isinstance(arg, bytes))
+            for arg in operation.args:
+                if isinstance(arg, bytes):
+                    size += len(arg)
             if count == MOST_OPERATIONS or (count and size > MOST_BYTES):
                 break
             count += 1
+            settles = settles or operation.name in ENDS
         batch, self._said = self._said[:count], self._said[count:]
-        claim = self._claim(any(operation.name in ENDS for operation, _ in batch))
-        return [*batch, claim] if claim else batch
+        claimed = claim(settles)
+        return [*batch, claimed] if claimed else batch
 
     async def _send(self, operations: list[Operation]) -> Sequence[Any]:
         pause = FIRST_PAUSE

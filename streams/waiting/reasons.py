@@ -6,12 +6,11 @@ from msgspec import Struct
 
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import join_id
-from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Record
 from tailrace.streams.pauses import read_pause
 from tailrace.streams.policies import Policy
 from tailrace.streams.views.presence import ConsumerPresence
-from tailrace.streams.waiting.position import Line, Running
+from tailrace.streams.waiting.position import Line, Running, labels_of
 
 NAMED = 3  # jobs that one sentence names
 
@@ -122,7 +121,7 @@ def strict(case: Case) -> Iterator[Reason]:
 
 def ordered(case: Case) -> Iterator[Reason]:
     """The gate of its order key."""
-    label = marks_of(case.record.marks).get("order")
+    label, _ = labels_of(case.record.marks)
     running, head = case.line.order_running, case.line.order_head
     if running:
         told = f"Job {case.id(running)} of the same order key {label} runs."
@@ -134,7 +133,7 @@ def ordered(case: Case) -> Iterator[Reason]:
 
 def limited(case: Case) -> Iterator[Reason]:
     """The gates of its limit key."""
-    label = marks_of(case.record.marks).get("limit")
+    _, label = labels_of(case.record.marks)
     if label is None:
         return
     policy, line = case.policy, case.line

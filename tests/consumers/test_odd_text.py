@@ -1,8 +1,6 @@
 """No text of a handler ends a process: what cannot be written is the answer to that call alone."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,9 +10,9 @@ from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
 from tailrace.consumers.failures import failure_of
 from tailrace.streams.messages import encode
 from tailrace.streams.operations import call
-from tailrace.streams.store.commit import Committer
 from tests.consumers.conftest import Bench, serving
 from tests.support.builders import Desk
+from tests.support.committing import committing
 
 HALF = "half a pair: \ud800"
 LONG = "x" * 1_100_000
@@ -170,18 +168,6 @@ def test_an_exception_that_cannot_be_described_is_described() -> None:
 async def test_an_error_of_an_odd_type_is_bounded() -> None:
     failure = failure_of(type("E" * 100_000, (Exception,), {})())
     assert len(failure.type) <= 200
-
-
-@asynccontextmanager
-async def committing(desk: Desk) -> AsyncIterator[Committer]:
-    committer = Committer(desk.transitions, desk.keys, lambda settles: None)
-    running = asyncio.create_task(committer.run())
-    try:
-        yield committer
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-        assert running.cancelled(), running.exception()
 
 
 @pytest.mark.parametrize("odd", [HALF, object(), None])

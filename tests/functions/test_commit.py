@@ -8,9 +8,9 @@ import pytest
 from tailrace.streams.functions import build
 from tailrace.streams.operations import call
 from tailrace.streams.replies import to_claims
-from tailrace.streams.store.commit import Committer
 from tailrace.streams.transitions import SETTLING, Transitions
 from tests.support.builders import Desk, ageless, forget_scripts
+from tests.support.committing import committing
 
 
 async def test_a_hundred_ends_and_the_next_claim_are_one_call(desk: Desk) -> None:
@@ -113,17 +113,11 @@ async def test_only_the_end_of_an_attempt_asks_for_a_claim_along_with_it(desk: D
     def claim(frees: bool) -> None:
         settles.append(frees)
 
-    committer = Committer(desk.transitions, desk.keys, claim)
-    running = asyncio.create_task(committer.run())
-    async with asyncio.timeout(10):
+    async with committing(desk, claim) as committer, asyncio.timeout(10):
         assert await committer.ask(desk.reporting(held, 1)) == b"shown"
-        assert (
-            await committer.ask(call.save(desk.keys, key="a", nonce=held.nonce, most=100, name="s", value=b"1"))
-            == b"saved"
-        )
+        saving = call.save(desk.keys, key="a", nonce=held.nonce, most=100, name="s", value=b"1")
+        assert await committer.ask(saving) == b"saved"
         await committer.ask(call.recall(desk.keys, key="a", nonce=held.nonce, cursor="0"))
         assert not any(settles)
         assert await committer.ask(desk.completing(held)) == b"ok"
         assert any(settles)
-    running.cancel()
-    await asyncio.wait([running])
