@@ -14,7 +14,7 @@ from tailrace.consumers.handlers import BUILT_IN
 from tailrace.consumers.handlers.model import Model
 from tailrace.consumers.registry import load_handlers
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
+from tailrace.consumers.shutdown import RESTART, Shutdown
 from tailrace.producers.schedules import Schedules, configured
 from tailrace.streams.errors import BadConfiguration, NoStore, StoreError, WrongField
 from tailrace.streams.process import lifeline
@@ -29,7 +29,6 @@ from tailrace.streams.transitions import Transitions
 log = structlog.get_logger()
 
 LEAVE_SECONDS = 1.0  # what handlers that were handed back may take to stop
-RESTART = 75  # the exit code that asks a supervisor for another start
 
 NO_ADDRESS = (
     f"no store is known: start everything with `{PROGRAM} up`, "

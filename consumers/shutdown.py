@@ -5,6 +5,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+RESTART = 75  # the exit code that asks a supervisor for another start
+
 
 class Shutdown:
     """What was asked of this process from outside."""

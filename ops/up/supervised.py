@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from tailrace.consumers.shutdown import Shutdown
+from tailrace.consumers.shutdown import RESTART, Shutdown
 from tailrace.ops.terminal import say
 from tailrace.ops.up.children import Family
 from tailrace.streams.errors import BadConfiguration
@@ -17,7 +17,6 @@ from tailrace.streams.errors import BadConfiguration
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again
 HURRY_SECONDS = 2.0  # what is left to children after a second Ctrl-C
-RESTART = 75  # the exit code of a child that was asked to leave so that it is started anew
 BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
 
 
