@@ -10,8 +10,9 @@ from tailrace.gateway.access.api_keys import NO_KEYS, SETTING, Keys
 from tailrace.gateway.access.limits import Caps
 from tailrace.gateway.access.origins import read_origins
 from tailrace.producers.kinds import ALL_KINDS, Kinds
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.process.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment
 
 PROCESSES = "TAILRACE_GATEWAY_PROCESSES"
 MOST_PROCESSES = 64

@@ -17,6 +17,7 @@ from tailrace.producers.actions import ActionResult, Actions
 from tailrace.producers.following import follow, read_visible, wait_for_end
 from tailrace.producers.producer import Producer, Submission, Submitted
 from tailrace.producers.schedules import Schedules
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused, WrongField
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys, split_id
@@ -26,7 +27,7 @@ from tailrace.streams.pauses import Paused
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import DEFAULT_DATA, find_running, settings_of
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.process.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness

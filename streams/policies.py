@@ -88,25 +88,13 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, **own)
 
 
-ONE_AT_A_TIME: Final = Policy(overall=1, per_process=1)
-MANY: Final = Policy()
-
-SHOPS: Final = ("oliveyoung", "ably", "kurly", "hwahae", "musinsa", "zigzag")
-EXTRACT: Final = ("extract", "url_extraction", "single_product", "multi_platform")
-OTHERS: Final = ("research", "plan-generation", "material-processing")
-
-BUILT_IN: Final[Mapping[str, Policy]] = {
-    **dict.fromkeys(SHOPS, ONE_AT_A_TIME),
-    **dict.fromkeys(EXTRACT, Policy(overall=1, per_process=1, lane="extract")),
-    "default": ONE_AT_A_TIME,
-    **dict.fromkeys(OTHERS, MANY),
-}
+MANY: Final = Policy()  # the rules of a platform that is declared without any
 
 
 class Platforms(Mapping[str, Policy]):
     """Every declared platform with its policy, in the order of declaration."""
 
-    def __init__(self, policies: Mapping[str, Policy] = BUILT_IN) -> None:
+    def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._policies = dict(policies)
 
     def __getitem__(self, name: str) -> Policy:

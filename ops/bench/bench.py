@@ -18,8 +18,8 @@ from tailrace.ops.bench.measures import MEASURES, QUICK, Bench, Extent
 from tailrace.ops.bench.workbench import Workbench
 from tailrace.ops.terminal import console, row, say, show_table, table
 from tailrace.ops.up.up import look_at
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import TailraceError, WrongField
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.store.connection import Store
 
 LIMIT_SECONDS = 60.0  # for one measure; each takes a few

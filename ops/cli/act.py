@@ -13,10 +13,10 @@ from tailrace.ops.hints import command
 from tailrace.ops.nearest import meant
 from tailrace.producers.actions import LONGEST_NAME, ActionResult, Actions
 from tailrace.producers.client import locate
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import NoConsumer, TailraceError, WrongField, WrongState
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions

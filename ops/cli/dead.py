@@ -11,10 +11,10 @@ from tailrace.ops.connect import reach
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import console, row, say, show_table, table
 from tailrace.producers.actions import Actions
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.dead_letters import Match, count_dead, list_dead
 from tailrace.streams.views.listing import Listed

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import number, plain, row, show_table, span, table
-from tailrace.streams.process.settings import StreamsSettings
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence

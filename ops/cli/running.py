@@ -7,7 +7,7 @@ import msgspec
 
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import console, row, show_table, table
-from tailrace.streams.process.settings import StreamsSettings
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.views.census import Census, describe, take_census
 
 

@@ -11,9 +11,9 @@ from tailrace.ops.cli.submit import read_args
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import console, row, show_table, table
 from tailrace.producers.schedules import Schedules, describe, options_of
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.schedules import Planned, Schedule
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.validation import field_of

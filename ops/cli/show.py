@@ -13,10 +13,10 @@ from tailrace.ops.cli.story import decoded
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import console, plain
 from tailrace.producers.following import read_visible
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store

@@ -18,10 +18,10 @@ from tailrace.ops.nearest import meant
 from tailrace.ops.terminal import Takeover, about, console, event_line, plain, say
 from tailrace.producers import Producer, Submission, Submitted
 from tailrace.producers.kinds import KINDS
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id
 from tailrace.streams.options import Dedupe, Options
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 

@@ -7,9 +7,9 @@ import msgspec
 
 from tailrace.ops.connect import reach
 from tailrace.ops.terminal import number, row, say, show_table, span, table
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.messages import About
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import ConsumerPresence, Presence
 

@@ -18,13 +18,13 @@ from tailrace.ops.doctor.store_checks import check_store
 from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records, read_lease
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import console, plain, say
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Lease
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import find_running
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.process.settings import StreamsSettings
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions

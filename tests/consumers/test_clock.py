@@ -10,11 +10,11 @@ from typing import NoReturn
 import pytest
 
 from tailrace.ops.up.own_store import OwnStore, bundled_server
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.producer import Submission
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Options
-from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.transitions import Transitions
 from tests.life.asking import STEERED
@@ -110,7 +110,7 @@ async def test_a_clock_that_jumps_lets_nothing_wait_longer_than_its_own_length(
             await deployment.submit("hwahae", kind="left-alone", seconds=4),
         ]
         behind = await deployment.submit("hwahae", steps=1, seconds=0)
-        await Schedules(Transitions(deployment.store), Platforms()).upsert(
+        await Schedules(Transitions(deployment.store), BUILT_IN).upsert(
             Schedule(name="each", platform="kurly", kind="drill", args={"steps": 1, "seconds": 0}, every_seconds=1)
         )
         await wait_until("the retry waits", deployment, waits[0], status="retrying")

@@ -10,14 +10,14 @@ import redis
 
 from tailrace.consumers.__main__ import main
 from tailrace.consumers.settings import ConsumerSettings
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.policies import Platforms
 from tailrace.streams.process.settings import Environment
 from tests.ops.commands import environment
 
 
 def read(**variables: str) -> ConsumerSettings:
-    return ConsumerSettings.read(Platforms(), environment=Environment(variables))
+    return ConsumerSettings.read(BUILT_IN, environment=Environment(variables))
 
 
 def test_platforms_are_trimmed_and_empty_parts_dropped() -> None:
@@ -25,8 +25,8 @@ def test_platforms_are_trimmed_and_empty_parts_dropped() -> None:
 
 
 def test_unset_means_all() -> None:
-    assert read().platforms == tuple(Platforms())
-    assert read(WORKER_PLATFORMS=" ").platforms == tuple(Platforms())
+    assert read().platforms == tuple(BUILT_IN)
+    assert read(WORKER_PLATFORMS=" ").platforms == tuple(BUILT_IN)
 
 
 def test_extract_means_its_whole_lane() -> None:

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from tailrace.producers.platforms import EXTRACT
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import EXTRACT
 from tests.support.checker import false_takeovers, jumped_the_line, overlaps, takeovers, unclean
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfoNotFoundError
 import pytest
 
 from tailrace.consumers.heart.ticker import APART_SECONDS, Ticker
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import TICKS, Transitions
@@ -26,7 +26,7 @@ class Scene:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.desk = Desk(store, "kurly")
-        self.schedules = Schedules(Transitions(store), Platforms())
+        self.schedules = Schedules(Transitions(store), BUILT_IN)
 
     def ticker(self, *platforms: PlatformKeys) -> Ticker:
         return Ticker(Transitions(self.store), platforms or (KURLY,), 1.0)
@@ -215,7 +215,7 @@ async def test_a_paused_schedule_does_not_fire_and_owes_nothing_when_it_is_resum
 
 
 async def test_one_look_at_many_platforms_is_one_script_for_those_that_have_schedules(scene: Scene) -> None:
-    platforms = [PlatformKeys(name) for name in Platforms()]
+    platforms = [PlatformKeys(name) for name in BUILT_IN]
     ticker = scene.ticker(*platforms)
     await scene.schedule(ago=-3600)
     await ticker.round()

@@ -8,10 +8,10 @@ from starlette.routing import Route
 from tailrace.gateway.access.guard import NEEDS, PUBLIC
 from tailrace.gateway.app import create_app
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.streams.policies import Platforms
-from tailrace.streams.process.settings import StreamsSettings
+from tailrace.producers.platforms import BUILT_IN
+from tailrace.producers.settings import StreamsSettings
 
-SETTINGS = GatewaySettings(streams=StreamsSettings(url="redis://127.0.0.1:1", platforms=Platforms()))
+SETTINGS = GatewaySettings(streams=StreamsSettings(url="redis://127.0.0.1:1", platforms=BUILT_IN))
 FILLED = {"job_id": "research.none", "platform": "research", "name": "style.css"}
 
 

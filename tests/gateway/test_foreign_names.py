@@ -11,9 +11,9 @@ import pytest
 
 from tailrace.gateway.documents.around import STREAM
 from tailrace.gateway.documents.openapi import document
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.messages import About, RefusedWrites, encode
-from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document
@@ -66,7 +66,7 @@ async def furnish(store: Store) -> None:
         await desk.start("active", "shared")
         await desk.submit("waiting")
         await desk.submit("delayed", delay_seconds=600)
-        schedules = Schedules(desk.transitions, Platforms().declare(names))
+        schedules = Schedules(desk.transitions, BUILT_IN.declare(names))
         await schedules.upsert(Schedule(name="nightly", platform=desk.keys.platform, kind="scan", every_seconds=3600))
     await desks[0].transitions.beat([(desk.keys, []) for desk in desks], "shared", encode(about))
     await desks[-1].beat(f"{FOREIGN}.host.1")

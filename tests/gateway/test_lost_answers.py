@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from tailrace.producers import Producer, Submission, producer
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import AnswerLost, StoreFull
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import GatewayProcess
@@ -119,7 +119,7 @@ async def test_a_producer_names_the_jobs_that_may_exist(
         await store.command("PING")
         far_link.swallow(requests=False)
         with pytest.raises(AnswerLost) as lost:
-            await Producer(Transitions(store), Platforms()).submit(Submission("kurly", "drill", id="mine"))
+            await Producer(Transitions(store), BUILT_IN).submit(Submission("kurly", "drill", id="mine"))
         await far_link.heal()
         assert lost.value.job_ids == ("kurly.mine",)
 
@@ -142,7 +142,7 @@ async def test_a_bulk_of_which_only_a_part_was_taken_names_all_of_it(
 
     monkeypatch.setattr(transitions, "submit", full_later)
     with pytest.raises(StoreFull) as full:
-        await Producer(transitions, Platforms()).submit_many([Submission("kurly", "drill") for _ in range(20)])
+        await Producer(transitions, BUILT_IN).submit_many([Submission("kurly", "drill") for _ in range(20)])
     assert len(full.value.job_ids) == 20
     stored = await store.command("XRANGE", PlatformKeys("kurly").jobs("normal"), "-", "+")
     assert {f"kurly.{fields[1].decode()}" for _, fields in stored} < set(full.value.job_ids)

@@ -20,8 +20,8 @@ from tailrace.gateway.problems import Code
 from tailrace.gateway.routes.jobs import status_of
 from tailrace.gateway.routes.schemas import JobStatus
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.streams.policies import Platforms
-from tailrace.streams.process.settings import StreamsSettings
+from tailrace.producers.platforms import BUILT_IN
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document, Told
@@ -117,7 +117,7 @@ async def test_everybody_may_read_it_and_gets_the_same(locked: httpx2.AsyncClien
 
 
 async def test_it_names_nothing_of_this_deployment() -> None:
-    platforms = Platforms().declare(["secretshop"])
+    platforms = BUILT_IN.declare(["secretshop"])
     keys = Keys.read("secretkey-0123456789::secretshop", platforms)
     streams = StreamsSettings(url="redis://secrethost:1", platforms=platforms)
     app = create_app(GatewaySettings(streams=streams, keys=keys))

@@ -9,8 +9,8 @@ import pytest
 
 from tailrace.gateway.access.api_keys import Keys, Scope
 from tailrace.gateway.access.guard import NEEDS
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.keys import session_key
-from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tests.gateway.costs import TRIES, commands
 from tests.gateway.gateways import gateway_thread
@@ -21,7 +21,7 @@ from tests.support.builders import Desk
 
 
 def keys(text: str) -> Keys:
-    return Keys.read(text, Platforms())
+    return Keys.read(text, BUILT_IN)
 
 
 async def test_what_a_removed_key_opened_is_closed_with_it(valkey_url: str, desk: Desk) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tailrace.gateway.routes import trends
 from tailrace.gateway.routes.trends import SAMPLES, Sampler, line_of
-from tailrace.streams.policies import Platforms
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Tally, Transitions
 from tests.gateway import keyrings
@@ -48,23 +48,23 @@ async def test_a_look_takes_every_platform_and_leaves_no_trace(
     await desk.submit("a", "b")
     (held,) = await desk.claim()
     await desk.complete(held)
-    sampler = Sampler(Transitions(store), Platforms())
+    sampler = Sampler(Transitions(store), BUILT_IN)
     async with untouched(store):
         look = await sampler.look()
-    assert set(look) == set(Platforms())
+    assert set(look) == set(BUILT_IN)
     assert (look["research"], look["kurly"]) == (Tally(1, 1, 0, 0), Tally(0, 0, 0, 0))
 
 
 async def test_a_store_that_is_away_is_a_gap() -> None:
     async with Store("redis://127.0.0.1:1") as nobody:
-        assert await Sampler(Transitions(nobody), Platforms()).look() == {}
+        assert await Sampler(Transitions(nobody), BUILT_IN).look() == {}
 
 
 async def test_the_gateway_samples_from_its_first_moment(http: httpx2.AsyncClient) -> None:
     async def told() -> bool:
         data = (await http.get("/api/trends")).json()["data"]
         assert data["everySeconds"] == 10
-        assert set(data["platforms"]) == set(Platforms())
+        assert set(data["platforms"]) == set(BUILT_IN)
         lines = data["platforms"]["research"]
         lengths = {len(line) for line in lines.values()}
         return len(lengths) == 1 and 1 <= lengths.pop() <= SAMPLES

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.ops.up.own_store import OwnStore
-from tailrace.streams.policies import OTHERS, SHOPS
+from tailrace.producers.platforms import OTHERS, SHOPS
 from tests.life.asking import STEERED
 from tests.support.deployment import Deployment
 from tests.support.server import QUICK

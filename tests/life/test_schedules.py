@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Options
-from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.states import State
 from tailrace.streams.transitions import Transitions
@@ -31,7 +31,7 @@ class Clockwork:
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self.store = deployment.store
-        self.schedules = Schedules(Transitions(deployment.store), Platforms())
+        self.schedules = Schedules(Transitions(deployment.store), BUILT_IN)
         self.first: dict[str, int] = {}
 
     async def begin(self, count: int, **said: Any) -> None:
@@ -172,7 +172,7 @@ async def test_schedules_of_the_file_are_kept_when_a_consumer_of_their_platform_
 ) -> None:
     config = tmp_path / "tailrace.toml"
     config.write_text(NIGHTLY)
-    schedules = Schedules(Transitions(deployment.store), Platforms())
+    schedules = Schedules(Transitions(deployment.store), BUILT_IN)
     first = await deployment.consumer("research", TAILRACE_CONFIG=str(config))
     (planned,) = await schedules.list()
     assert planned.schedule.name == "nightly", "the other one is not for this consumer"

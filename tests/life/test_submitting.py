@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tailrace.producers import Producer, Submission, Submitted
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import OtherBody, Refused, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Dedupe, Options
-from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
@@ -37,7 +37,7 @@ async def test_ten_thousand_in_one_call_each_valid_one_accepted_and_each_refused
         return Submission("research", "drill", {}, f"job-{number}", options)
 
     async with Store(valkey_url) as store:
-        producer = Producer(Transitions(store), Platforms())
+        producer = Producer(Transitions(store), BUILT_IN)
         answers = await producer.submit_many([asked(number) for number in range(BULK)])
         for number, answer in enumerate(answers):
             if (wrong := {7: "args.steps", 8: "platform", 9: "attempts"}.get(number % 100)) is not None:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tailrace.ops.tables import Rows
 from tailrace.ops.terminal import row, show_table, span, table
-from tailrace.streams.policies import Platforms
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.store.connection import Store
 from tests.ops.commands import on_terminal
 from tests.support.builders import Desk
@@ -67,7 +67,7 @@ async def test_workers_and_platforms_read_well(valkey_url: str, columns: int) ->
     assert "…" not in head + heads
     assert re.match(rf"{OWNER} +silent +none in \d\.\d s +1", row)
     assert [name for name in ("waiting", "running", "failed", "workers", "state") if name not in heads] == []
-    assert len(rows) == len(Platforms())
+    assert len(rows) == len(BUILT_IN)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tailrace.producers import Producer, Submission, Submitted
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import OtherBody, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Dedupe, Options
-from tailrace.streams.policies import Platforms
 from tailrace.streams.replies import read_args, read_record
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
@@ -25,7 +25,7 @@ async def store(valkey_url: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def producer(store: Store) -> Producer:
-    return Producer(Transitions(store), Platforms())
+    return Producer(Transitions(store), BUILT_IN)
 
 
 async def test_a_job_is_accepted_with_its_args(store: Store, producer: Producer) -> None:
@@ -104,7 +104,7 @@ async def test_more_than_one_batch_is_accepted_in_order(store: Store, producer: 
 
 
 async def test_what_a_job_says_of_attempts_must_fit_the_rules_of_its_platform(store: Store) -> None:
-    platforms = Platforms().configure({"kurly": {"max_starts": 5, "lifetime_seconds": 60}})
+    platforms = BUILT_IN.configure({"kurly": {"max_starts": 5, "lifetime_seconds": 60}})
     producer = Producer(Transitions(store), platforms)
     asked = [Options(attempts=6), Options(timeout_seconds=61.0), Options(attempts=5, timeout_seconds=60.0)]
     first, second, third = await producer.submit_many([Submission("kurly", "drill", options=said) for said in asked])
@@ -148,7 +148,7 @@ async def test_other_options_are_another_body_but_a_priority_alone_is_as_it_was(
 async def test_two_callers_at_once_share_one_connection(valkey_url: str) -> None:
     async with Store(valkey_url) as store, Store(valkey_url) as other:
         before = (await other.command("CLIENT", "LIST")).splitlines()
-        producer = Producer(Transitions(store), Platforms())
+        producer = Producer(Transitions(store), BUILT_IN)
         await producer.submit_many([Submission("kurly", "drill") for _ in range(3000)])
         assert len((await other.command("CLIENT", "LIST")).splitlines()) == len(before) + 1
 

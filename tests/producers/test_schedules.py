@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import LARGEST, Schedules, configured, job_of
 from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, StoreFull, WrongField
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import Planned, Schedule
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
@@ -24,7 +24,7 @@ async def store(valkey_url: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def schedules(store: Store) -> Schedules:
-    return Schedules(Transitions(store), Platforms())
+    return Schedules(Transitions(store), BUILT_IN)
 
 
 def plan(**said: Any) -> Schedule:
@@ -180,5 +180,5 @@ def test_the_job_of_a_tick_is_the_same_whoever_makes_it() -> None:
 def test_a_schedule_of_the_configuration_file_with_wrong_args_is_named() -> None:
     wrong = plan(name="nightly", args={"steps": -1})
     with pytest.raises(BadConfiguration, match=r"schedule nightly: .*args\.steps"):
-        configured([wrong], Platforms(), ["kurly"])
-    assert configured([wrong], Platforms(), ["ably"]) == [], "it is not for us to do"
+        configured([wrong], BUILT_IN, ["kurly"])
+    assert configured([wrong], BUILT_IN, ["ably"]) == [], "it is not for us to do"

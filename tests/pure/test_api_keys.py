@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tailrace.gateway.access.api_keys import NO_KEYS, Keys, Narrowed, Scope, entry_of, new_secret
 from tailrace.gateway.access.limits import BODY_BYTES, Bucket, Caps, Patience
 from tailrace.gateway.settings import GatewaySettings
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, Forbidden
-from tailrace.streams.policies import Platforms
 from tailrace.streams.process.logs import LogFormatter, mask, mask_values
 from tailrace.streams.process.settings import Environment
 
@@ -142,7 +142,7 @@ def test_a_new_key_is_like_no_other_and_can_be_configured() -> None:
 
 
 def test_narrowed_platforms_know_no_others() -> None:
-    narrowed = Narrowed(Platforms(), frozenset({"ably"}))
+    narrowed = Narrowed(BUILT_IN, frozenset({"ably"}))
     assert list(narrowed) == ["ably"]
     assert "research" not in narrowed
     assert narrowed.known("ably") == "ably"
@@ -151,10 +151,10 @@ def test_narrowed_platforms_know_no_others() -> None:
 
 
 def test_a_lane_named_after_a_hidden_platform_is_called_by_one_of_the_others() -> None:
-    narrowed = Narrowed(Platforms(), frozenset({"single_product", "multi_platform", "ably"}))
+    narrowed = Narrowed(BUILT_IN, frozenset({"single_product", "multi_platform", "ably"}))
     assert [policy.lane for policy in narrowed.values()] == [None, "single_product", "single_product"]
     assert narrowed.siblings("multi_platform") == ("single_product",)
-    assert Narrowed(Platforms(), frozenset({"extract", "single_product"}))["single_product"].lane == "extract"
+    assert Narrowed(BUILT_IN, frozenset({"extract", "single_product"}))["single_product"].lane == "extract"
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace.producers.platforms import BUILT_IN, EXTRACT, SHOPS
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.options import Options, Retrying
-from tailrace.streams.policies import EXTRACT, LEAST, MANY, MOST, SHOPS, Platforms, Policy
+from tailrace.streams.policies import LEAST, MANY, MOST, Policy
 from tests.support.streams_readme import NONE, table
 
 
 def test_the_platforms_of_the_box_are_there() -> None:
-    assert set(Platforms()) == {
+    assert set(BUILT_IN) == {
         *("oliveyoung", "ably", "kurly", "hwahae", "musinsa", "zigzag"),
         *("extract", "url_extraction", "single_product", "multi_platform"),
         *("default", "research", "plan-generation", "material-processing"),
@@ -24,17 +25,17 @@ def test_the_platforms_of_the_box_are_there() -> None:
 
 @pytest.mark.parametrize("name", [*SHOPS, *EXTRACT, "default"])
 def test_shops_the_extract_group_and_default_run_one_at_a_time_overall(name: str) -> None:
-    assert Platforms()[name].overall == 1
+    assert BUILT_IN[name].overall == 1
 
 
 @pytest.mark.parametrize("name", ["research", "plan-generation", "material-processing"])
 def test_the_others_run_ten_per_process(name: str) -> None:
-    policy = Platforms()[name]
+    policy = BUILT_IN[name]
     assert (policy.overall, policy.per_process) == (0, 10)
 
 
 def test_one_consumer_serves_the_whole_extract_lane() -> None:
-    platforms = Platforms()
+    platforms = BUILT_IN
     assert platforms.serving("extract") == EXTRACT
     assert platforms.serving("url_extraction") == ("url_extraction",)
     assert platforms.serving("kurly") == ("kurly",)
@@ -43,17 +44,17 @@ def test_one_consumer_serves_the_whole_extract_lane() -> None:
 
 
 def test_declared_platforms_come_on_top_and_known_ones_keep_their_policy() -> None:
-    platforms = Platforms().declare(["coupang", "kurly"])
+    platforms = BUILT_IN.declare(["coupang", "kurly"])
     assert platforms["coupang"] == MANY
     assert platforms["kurly"].overall == 1
-    assert "coupang" not in Platforms()
+    assert "coupang" not in BUILT_IN
 
 
 def test_a_configuration_changes_what_it_names_and_nothing_else() -> None:
-    platforms = Platforms().configure({"kurly": {"max_crashes": 5}, "naver": {"overall": 2}})
+    platforms = BUILT_IN.configure({"kurly": {"max_crashes": 5}, "naver": {"overall": 2}})
     assert platforms["kurly"] == Policy(overall=1, per_process=1, max_crashes=5)
     assert platforms["naver"] == Policy(overall=2)
-    assert platforms["ably"] == Platforms()["ably"]
+    assert platforms["ably"] == BUILT_IN["ably"]
 
 
 @pytest.mark.parametrize(
@@ -70,18 +71,18 @@ def test_a_configuration_changes_what_it_names_and_nothing_else() -> None:
 )
 def test_a_wrong_configuration_names_its_platform(name: str, fields: object) -> None:
     with pytest.raises(BadConfiguration, match=name):
-        Platforms().configure({name: fields})
+        BUILT_IN.configure({name: fields})
 
 
 def test_a_platform_that_cannot_be_a_name_is_not_declared() -> None:
     with pytest.raises(BadConfiguration, match="A}b"):
-        Platforms().declare(["A}b"])
+        BUILT_IN.declare(["A}b"])
 
 
 def test_an_undeclared_platform_is_refused_naming_those_that_are() -> None:
-    assert Platforms().known("kurly") == "kurly"
+    assert BUILT_IN.known("kurly") == "kurly"
     with pytest.raises(WrongField, match=r"oliveyoung.*material-processing") as refusal:
-        Platforms().known("amazon")
+        BUILT_IN.known("amazon")
     assert refusal.value.field == "platform"
 
 
@@ -120,11 +121,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("fields", "field"), CONTRADICTIONS + WRONG, ids=lambda value: str(value)[:60])
 def test_a_wrong_or_contradicting_policy_names_its_platform_and_its_field(fields: Any, field: str) -> None:
     with pytest.raises(BadConfiguration, match=rf"kurly.*\b{field}\b"):
-        Platforms().configure({"kurly": fields})
+        BUILT_IN.configure({"kurly": fields})
 
 
 def test_a_policy_may_contradict_nothing_that_was_said_of_its_platform_before() -> None:
-    strict = Platforms().configure({"kurly": {"max_starts": 5, "lifetime_seconds": 60}})
+    strict = BUILT_IN.configure({"kurly": {"max_starts": 5, "lifetime_seconds": 60}})
     with pytest.raises(BadConfiguration, match="timeout_seconds"):
         strict.configure({"kurly": {"timeout_seconds": 90}})
 

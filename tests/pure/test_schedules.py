@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.options import Options
-from tailrace.streams.process.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment
 from tailrace.streams.schedules import (
     LATE_MS,
     Move,

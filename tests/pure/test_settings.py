@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.process.settings import Environment, StreamsSettings
+from tailrace.streams.process.settings import Environment
 
 
 def read(**variables: str) -> StreamsSettings:

@@ -1,0 +1,106 @@
+"""Which store is used and which platforms and schedules are declared, as the environment and a file say."""
+
+import re
+import tomllib
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from tailrace.producers.platforms import BUILT_IN
+from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.policies import Platforms
+from tailrace.streams.process.settings import Environment, naming
+from tailrace.streams.schedules import Schedule
+from tailrace.streams.validation import sentence_of
+
+SCHEMES = ("redis://", "rediss://", "unix://")
+TABLES = ("platforms", "schedules")  # what a configuration file may hold
+
+
+class StreamsSettings(Struct, frozen=True):
+    """Where the store is, and which platforms there are."""
+
+    url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: nobody said
+    platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
+    schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
+    file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for whoever finds more wrong with it
+
+    @classmethod
+    def read(cls, environment: Environment | None = None) -> Self:
+        env = environment or Environment()
+        with naming("TAILRACE_PLATFORMS"):
+            platforms = BUILT_IN.declare(env.words("TAILRACE_PLATFORMS"))
+        schedules: tuple[Schedule, ...] = ()
+        file = ""
+        if path := env.text("TAILRACE_CONFIG"):
+            file = f"TAILRACE_CONFIG: {path}"
+            config = _config(path)
+            with naming(file):
+                platforms = platforms.configure(_tables(config, "platforms"))
+                schedules = _schedules(_tables(config, "schedules"), platforms)
+        return cls(url=_url(env), platforms=platforms, schedules=schedules, file=file)
+
+
+def _url(env: Environment) -> str | None:
+    url = env.secret("REDIS_URL")
+    if env.text("REDIS_PORT") and not env.text("REDIS_HOST"):
+        raise BadConfiguration(
+            "REDIS_PORT is set without REDIS_HOST; say where the store is with both, or with REDIS_URL"
+        )
+    if url is None and (host := env.text("REDIS_HOST")):
+        url = f"redis://{_host(host)}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
+    if url is not None and not url.startswith(SCHEMES):
+        scheme, found, _ = url.partition("://")
+        begins = f"begins with {scheme!r}" if found else "has no scheme"  # then all of it may be a password
+        raise BadConfiguration(f"REDIS_URL {begins}; this version serves {', '.join(SCHEMES)}")
+    return url
+
+
+def _host(name: str) -> str:
+    """A host as a URL takes it. What is none is not repeated: it may be an address with a password."""
+    if re.fullmatch(r"[\w.-]+", name):
+        return name
+    try:
+        return f"[{IPv6Address(name)}]"
+    except ValueError:
+        raise BadConfiguration("REDIS_HOST is no name of a host; a whole address is given with REDIS_URL") from None
+
+
+def _config(path: str) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            tables = tomllib.load(file)
+    except OSError as error:
+        raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
+    except ValueError as error:  # no TOML, or no UTF-8
+        raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None
+    if unknown := tables.keys() - TABLES:
+        raise BadConfiguration(
+            f"TAILRACE_CONFIG: {path} has a table {sorted(unknown)[0]!r}; known are {', '.join(TABLES)}"
+        )
+    return tables
+
+
+def _tables(config: dict[str, Any], name: str) -> dict[str, Any]:
+    tables = config.get(name, {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise BadConfiguration(f"{name}: write each as a table [{name}.NAME]")
+    return tables
+
+
+def _schedules(table: dict[str, Any], platforms: Platforms) -> tuple[Schedule, ...]:
+    """The `[schedules.NAME]` tables of a configuration file."""
+    found = []
+    for name, fields in table.items():
+        try:
+            schedule = msgspec.convert({**fields, "name": name}, Schedule)
+            platforms.known(schedule.platform)
+        except msgspec.ValidationError as error:
+            raise BadConfiguration(f"schedule {name}: {sentence_of(error, Schedule)}") from None
+        except WrongField as error:
+            raise BadConfiguration(f"schedule {name}: {error}") from None
+        found.append(schedule)
+    return tuple(found)
