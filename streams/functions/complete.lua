@@ -13,12 +13,11 @@ local job = fence(key, nonce)
 if not job then
   return refusal(record, nonce, 'completed')
 end
-if not stands(record, nonce, job) then
+if not stands(record, job) then
   return 'lost'
 end
 local answer = obeyed(record, key, job)
 if not answer then
   finish(record, key, job, 'completed', event)
 end
-drop(nonce, job)
 return answer or 'ok'

@@ -21,7 +21,7 @@ local job = fence(key, nonce)
 if not job then
   return refusal(record, nonce, 'delayed')
 end
-if not stands(record, nonce, job) then
+if not stands(record, job) then
   return 'lost'
 end
 local answer = obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
@@ -33,5 +33,4 @@ if not answer then
     call('HSET', control, 'held_until_ms', format('%.0f', until_ms), 'held_ms', delay_ms)
   end
 end
-drop(nonce, job)
 return answer or 'ok'

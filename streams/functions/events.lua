@@ -86,7 +86,8 @@ local function fence(key, nonce)
     local seq, holds_key, started, attempt, owner, band, entry, marks =
       match(lease, '^%d+ (%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) %d+(.*)$')
     if holds_key == key then
-      return { seq = seq, started = started, attempt = attempt, owner = owner, band = band, entry = entry, marks = marks }
+      return { nonce = nonce, seq = seq, started = started, attempt = attempt, owner = owner,
+        band = band, entry = entry, marks = marks }
     end
   end
 end
@@ -104,19 +105,22 @@ local function renew(key, nonce, reported, seq, rest)
   held[nonce], touched[nonce] = reported .. ' ' .. seq .. ' ' .. key .. ' - ' .. rest, true
 end
 
-local function drop(nonce, job)
-  held[nonce], touched[nonce] = false, true
-  add(dropped, job.owner, nonce)
-  freed, vacated = freed + 1, vacated + 1
+-- The lease of a job goes, if it has one. It goes with the state that says that the job runs, whatever may break after
+-- that: a lease that outlived its job would let it end twice.
+local function drop(job)
+  if job.nonce then
+    held[job.nonce], touched[job.nonce] = false, true
+    add(dropped, job.owner, job.nonce)
+    freed, vacated = freed + 1, vacated + 1
+  end
 end
 
--- Whether the record knows of the attempt as well, and its job runs. Else the lease only takes up room, and is dropped.
-local function stands(record, nonce, job)
-  local field = call('HMGET', record, 'nonce', 'state')
-  if field[1] == nonce and field[2] == 'running' then
+-- Whether the record knows of the attempt as well. Else the lease only takes up room, and is dropped.
+local function stands(record, job)
+  if call('HGET', record, 'nonce') == job.nonce then
     return true
   end
-  drop(nonce, job)
+  drop(job)
 end
 
 -- Why an attempt has no lease. `again`: it brought the job to `goal` before. `lost`: it is not, or no longer, its job.
@@ -140,6 +144,7 @@ end
 local function finish(record, key, job, state, event)
   local seq = emit(key, job, event)
   call('HSET', record, 'state', state, 'ended_ms', now_ms)
+  drop(job)
   if state ~= 'completed' then
     ends.keep(record, key, job, state, event, seq)
   end

@@ -22,7 +22,7 @@ if not job then
   local word = refusal(record, nonce, 'failed')
   return word == 'lost' and refusal(record, nonce, 'delayed') or word
 end
-if not stands(record, nonce, job) then
+if not stands(record, job) then
   return 'lost'
 end
 local failures = (call('HGET', record, 'failures') or 0) + 1
@@ -38,5 +38,4 @@ elseif not answer then
   finish(record, key, job, answer, body(job.attempt, answer, job.owner, more))
 end
 call('HSET', record, 'failures', failures)
-drop(nonce, job)
 return answer

@@ -80,6 +80,7 @@ end
 function places.back_in_line(record, key, job, reason, suspect)
   local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)
+  drop(job)
   if entries.hold(record, key, job) or suspect then
     call('ZADD', suspect and suspects or fronts[job.band], acceptance(job.entry), key)
   end
@@ -101,6 +102,7 @@ end
 function places.rest(record, key, job, until_ms, event, skip, length_ms)
   local seq = emit(key, job, event)
   call('HSET', record, 'state', 'delayed', 'seq', seq)
+  drop(job)
   places.note_length(record, length_ms)
   entries.hold(record, key, job)
   call('ZADD', due, until_ms, key)

@@ -29,7 +29,7 @@ end
 if (call('HGET', beats, owner) or '') ~= counter then
   return 'alive'
 end
-if not stands(record, nonce, job) then
+if not stands(record, job) then
   return 'gone'
 end
 call('ZREM', idle, owner) -- the job calls another consumer
@@ -46,5 +46,4 @@ if not answer then
   places.back_in_line(record, key, job, 'lost', crashes + 1 >= tonumber(max_crashes))
 end
 call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
-drop(nonce, job)
 return answer or 'reclaimed'

@@ -22,12 +22,11 @@ local job = fence(key, nonce)
 if not job then
   return refusal(record, nonce, 'waiting')
 end
-if not stands(record, nonce, job) then
+if not stands(record, job) then
   return 'lost'
 end
 local answer = obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then
   places.back_in_line(record, key, job, 'released', mark(job.marks, 'alone'))
 end
-drop(nonce, job)
 return answer or 'ok'

@@ -9,7 +9,7 @@
 --       value  what it gave, JSON
 -- Returns  saved | again | lost | cancelled | full
 local job = fence(key, nonce)
-if not job or not stands(record, nonce, job) then
+if not job or not stands(record, job) then
   return 'lost'
 end
 if #job.marks > 0 and mark(job.marks, 'cancel') then

@@ -27,7 +27,7 @@ local function fence(key)
     local reported, seq, holds, started, rest, attempt, owner, band, entry, marks =
       match(lease, '^(%d+) (%d+) (%S+) (%S+) ((%S+) (%S+) (%S+) (%S+) %d+(.*))$')
     if holds == key then
-      return { reported = reported, seq = seq, started = started, rest = rest, attempt = attempt, owner = owner,
+      return { nonce = nonce, seq = seq, started = started, attempt = attempt, owner = owner,
         band = band, entry = entry, marks = marks }
     end
   end
