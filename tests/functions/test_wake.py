@@ -13,12 +13,6 @@ async def wake(desk: Desk) -> int:
     return await desk.transitions.wake([(desk.keys, desk.policy)])
 
 
-async def past_due(desk: Desk, *keys: str) -> None:
-    """As if their time had come."""
-    for key in keys:
-        await desk.store.command("ZADD", desk.keys["due"], "XX", 1, key)
-
-
 def at(seconds: float) -> str:
     return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat()
 
@@ -27,7 +21,7 @@ async def test_a_delayed_job_stays_until_its_time_and_then_comes_to_the_front(de
     await desk.submit("a", delay_seconds=HOUR)
     async with untouched(desk.store):
         assert await wake(desk) == 0
-    await past_due(desk, "a")
+    await desk.past_due("a")
     await desk.asleep("zoe")
     assert await wake(desk) == 1
     assert await desk.called() == ["zoe"]
@@ -40,7 +34,7 @@ async def test_a_delayed_job_stays_until_its_time_and_then_comes_to_the_front(de
 async def test_jobs_that_wake_together_start_in_the_order_of_their_acceptance(desk: Desk) -> None:
     for key in ("c", "a", "b"):
         await desk.submit(key, delay_seconds=HOUR)
-    await past_due(desk, "a", "b", "c")
+    await desk.past_due("a", "b", "c")
     assert await wake(desk) == 3
     assert [held.key for held in await desk.claim(slots=3)] == ["c", "a", "b"]
 
@@ -48,7 +42,7 @@ async def test_jobs_that_wake_together_start_in_the_order_of_their_acceptance(de
 async def test_a_job_between_two_attempts_wakes_too(desk: Desk) -> None:
     held = await desk.start()
     await desk.fail(held, attempts=3, seconds=HOUR)
-    await past_due(desk, "a")
+    await desk.past_due("a")
     await wake(desk)
     assert [again.number for again in await desk.claim()] == [2]
 
@@ -93,7 +87,7 @@ async def test_a_claim_ends_what_has_expired_before_it_takes_anything(desk: Desk
 async def test_no_more_than_fifty_wake_at_a_time(desk: Desk) -> None:
     keys = [f"job-{number}" for number in range(75)]
     await desk.submit(*keys, delay_seconds=HOUR)
-    await past_due(desk, *keys)
+    await desk.past_due(*keys)
     assert [await wake(desk) for _ in range(3)] == [50, 25, 0]
 
 
@@ -114,6 +108,6 @@ async def test_what_was_left_behind_of_a_job_that_is_gone_wakes_nobody(desk: Des
 
 async def test_it_wakes_after_the_server_forgot_the_script(desk: Desk) -> None:
     await desk.submit("a", delay_seconds=HOUR)
-    await past_due(desk, "a")
+    await desk.past_due("a")
     await forget_scripts(desk.store)
     assert await wake(desk) == 1
