@@ -9,11 +9,8 @@ from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import ARGS_ROOM
+from tests.functions.claims import keys_of
 from tests.support.builders import Desk, ageless, forget_scripts
-
-
-def keys_of(claims: list[Claim]) -> list[str]:
-    return [held.key for held in claims]
 
 
 async def test_a_claim_opens_an_attempt(desk: Desk) -> None:

@@ -8,15 +8,12 @@ from tailrace.streams.messages import Claim
 from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
+from tests.functions.claims import keys_of
 from tests.functions.last_chances import ask, lose_twice
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 
 HOUR = 3600.0
-
-
-def keys_of(claims: list[Claim]) -> list[str]:
-    return [held.key for held in claims]
 
 
 @pytest.fixture
