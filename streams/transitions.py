@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from tailrace.streams.functions import Script, build
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.leases import to_leases
 from tailrace.streams.messages import BeatReply, Claim, Errors, Job, Lease, Sweep
 from tailrace.streams.operations import Again, BrokenOperation, Operation, broken, call, checked, word
 from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, key_rules_of, retention_of, rules_of
-from tailrace.streams.replies import pairs, to_beat, to_claims, to_errors, to_leases, to_steps, to_sweep, which
+from tailrace.streams.replies import pairs, to_beat, to_claims, to_errors, to_steps, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
 from tailrace.streams.store.server import read_clock

@@ -21,10 +21,11 @@ from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.runner import failure_members
 from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.leases import read_leases_under
 from tailrace.streams.messages import Lease
 from tailrace.streams.operations import call
 from tailrace.streams.policies import Policy
-from tailrace.streams.replies import read_leases_under, read_record
+from tailrace.streams.replies import read_record
 from tailrace.streams.store.commit import MOST_OPERATIONS
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.store.server import read_clock

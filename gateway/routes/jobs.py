@@ -16,6 +16,7 @@ from tailrace.gateway.routes.bodies import ActBody, read_body
 from tailrace.streams.errors import JobNotFound, WrongField
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Record, encode
 from tailrace.streams.options import Retrying
 from tailrace.streams.policies import Platforms, Policy
@@ -154,7 +155,7 @@ def refused(keys: PlatformKeys, key: str, word: str, why: str) -> Exception:
 
 
 def description(record: Record, progress: float | None, end: End, policy: Policy, times: JobTimes) -> dict[str, Any]:
-    worked_on = record.state is State.RUNNING or record.state.ended
+    worked_on, marks = record.state is State.RUNNING or record.state.ended, marks_of(record.marks)
     return {
         "jobId": record.id,
         "status": status_of(record.state),
@@ -174,8 +175,8 @@ def description(record: Record, progress: float | None, end: End, policy: Policy
         "failures": record.failures,
         "crashes": record.crashes,
         "limits": limits_of(record, policy),
-        "orderKey": mark_of(record, "order"),
-        "limitKey": mark_of(record, "limit"),
+        "orderKey": marks.get("order"),
+        "limitKey": marks.get("limit"),
         "dedupeKey": record.dedupe,
         "cancel": cancel_of(record, end),
         "links": links_of(record.id),
@@ -194,12 +195,6 @@ def limits_of(record: Record, policy: Policy) -> dict[str, float | None]:
         "timeoutSeconds": timeout or None,
         "lifetimeSeconds": lifetime or None,
     }
-
-
-def mark_of(record: Record, name: str) -> str | None:
-    """One of the words that a record carries of what its submission asked for."""
-    marks = dict(word.split("=", 1) for word in (record.marks or "").split() if "=" in word)
-    return marks.get(name)
 
 
 def cancel_of(record: Record, end: End) -> Mapping[str, str | None] | None:

@@ -16,6 +16,7 @@ from tailrace.producers.following import read_visible
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Record
 from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
@@ -93,7 +94,7 @@ async def explain(store: Store, record: Record, due_ms: float | None, events: li
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
     """What is known of a job, in whole words; what is not there is left out."""
-    marks = dict(word.split("=", 1) for word in (record.marks or "").split() if "=" in word)
+    marks = marks_of(record.marks)
     asked = decoded(b"{" + record.cancel.removeprefix(",").encode() + b"}") if record.cancel is not None else None
     called_off = {name: last.get(name) for name in ("by", "reason") if last.get(name)}
     facts: dict[str, Any] = {

@@ -5,7 +5,7 @@ counts only if a second look, a moment later, finds the same.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import anyio
@@ -14,9 +14,11 @@ from msgspec import Struct
 from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.streams.history.events import entry_order
 from tailrace.streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
+from tailrace.streams.leases import scan_leases, to_lease
+from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Lease, Record
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.replies import pairs, scan_leases, to_lease, to_record
+from tailrace.streams.replies import pairs, to_record
 from tailrace.streams.states import ENDED, State
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.views.overview import take_overviews
@@ -115,7 +117,7 @@ def obstacle(state: State, where: Where) -> str | None:
 
 async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | None:
     """A job beside the line waits for its order or for its limit key. None: somebody will bring it back."""
-    marks = marks_of((record.marks or "").split(" "))
+    marks = marks_of(record.marks)
     if limit := marks.get("limit"):
         parked, alarm, count = await store.commands(
             [
@@ -141,11 +143,6 @@ def live(state: bytes | None) -> bool:
     return state is not None and state.decode(errors="replace") not in {word.value for word in ENDED}
 
 
-def marks_of(words: Iterable[str]) -> dict[str, str]:
-    """What a record or a lease carries of its job's options."""
-    return dict(word.split("=", 1) for word in words if "=" in word)
-
-
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
     """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
     leases = {nonce: text async for page in scan_leases(store, keys) for nonce, text in page.items()}
@@ -169,13 +166,13 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
             findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
     for band in BANDS:
         findings += await check_entries(store, keys, band)
-    return findings + await check_gates(store, keys, leases)
+    return findings + await check_gates(store, keys, held)
 
 
-async def check_gates(store: Store, keys: PlatformKeys, leases: Mapping[str, str]) -> list[Finding]:
+async def check_gates(store: Store, keys: PlatformKeys, leases: Sequence[Lease]) -> list[Finding]:
     """Counts of limit keys that no leases stand for, and orders held by jobs that do not run."""
     counted, orders = map(pairs, await store.commands([("HGETALL", keys["limits"]), ("HGETALL", keys["orders"])]))
-    running = Counter(marks_of(text.split(" ")[9:]).get("limit") for text in leases.values())
+    running = Counter(marks_of(lease.marks).get("limit") for lease in leases)
     findings = []
     for label in sorted({*counted, *(label for label in running if label)}):
         says = counted.get(label, "0")

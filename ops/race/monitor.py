@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from tailrace.streams.functions import functions
 from tailrace.streams.history.events import expand
-from tailrace.streams.replies import pairs, to_leases
+from tailrace.streams.leases import to_leases
+from tailrace.streams.replies import pairs
 from tailrace.streams.states import Status
 
 SAYING = frozenset({"report", "complete", "fail"})  # the transitions by which an attempt says something

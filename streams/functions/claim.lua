@@ -134,14 +134,6 @@ local function args_size(key)
   return type(size) == 'number' and size or nil
 end
 
--- A job with corrupt args can never start, and in strict order would hold up all others: it ends failed.
-local function end_corrupt(record, key)
-  local _, job = standing(record)
-  leave(key, job)
-  finish(record, key, job, 'failed', body(job.attempt, 'failed', nil, ',"reason":"corrupt","error":{"type":' ..
-    '"CorruptJob","message":"its args key in the store is not a string"}'))
-end
-
 local passed = false -- whether a job was left to another owner
 local more           -- whether there may be more than was looked at
 
@@ -170,7 +162,7 @@ local function open(band, entry, fields, alone)
   end
   local size = fields[4] and 0 or args_size(key)
   if not size then
-    end_corrupt(record, key)
+    ends.corrupt(record, key)
     return
   end
   if too_large(size) then -- it was read, and stays at the front until the next call

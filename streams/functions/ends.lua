@@ -62,6 +62,14 @@ function ends.stranded(record, key, job)
   end
 end
 
+-- A job with corrupt args can never start, and in strict order would hold up all others: it ends failed.
+function ends.corrupt(record, key)
+  local _, job = places.standing(record)
+  places.leave(key, job)
+  finish(record, key, job, 'failed', body(job.attempt, 'failed', nil, ',"reason":"corrupt","error":{"type":' ..
+    '"CorruptJob","message":"its args key in the store is not a string"}'))
+end
+
 -- Whether a job was started as often as it may be; one that was reopened counts from there on.
 function ends.worn_out(record, job, max_starts)
   max_starts = tonumber(max_starts)

@@ -8,8 +8,9 @@ from msgspec import Struct, json
 
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import Lease, Record
-from tailrace.streams.replies import read_args, read_jobs, read_leases
+from tailrace.streams.replies import read_args, read_jobs
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.server import to_ms

@@ -12,10 +12,11 @@ from msgspec import Struct
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import entry_order, expand
 from tailrace.streams.keys import BANDS, PlatformKeys
+from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import Failure, Record, decode_event
 from tailrace.streams.options import LAST_MS
 from tailrace.streams.process.turns import in_turns
-from tailrace.streams.replies import read_leases, to_record
+from tailrace.streams.replies import to_record
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 

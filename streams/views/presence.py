@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys, join_id, split_id
+from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import About
 from tailrace.streams.operations import BrokenOperation
-from tailrace.streams.replies import read_leases
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.corrupt import of_each

@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from tailrace.streams.marks import marks_of
+
 
 class Running(Struct, frozen=True):
     """A job that has an owner."""
@@ -55,7 +57,7 @@ def to_line(answer: Sequence[Any]) -> Line:
         running=tuple(
             sorted(
                 (
-                    Running(text(key), labels_of(text(marks))[1])
+                    Running(text(key), marks_of(text(marks)).get("limit"))
                     for key, marks in zip(*[iter(running)] * 2, strict=True)
                 ),
                 key=lambda job: job.key,
@@ -79,9 +81,3 @@ def number(raw: bytes | None) -> float | None:
 
 def text(raw: bytes) -> str:
     return raw.decode(errors="replace")
-
-
-def labels_of(marks: str | None) -> tuple[str | None, str | None]:
-    """The order key and the limit key among a job's marks."""
-    words = dict(word.split("=", 1) for word in (marks or "").split() if "=" in word)
-    return words.get("order"), words.get("limit")

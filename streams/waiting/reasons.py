@@ -6,11 +6,12 @@ from msgspec import Struct
 
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import join_id
+from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Record
 from tailrace.streams.pauses import read_pause
 from tailrace.streams.policies import Policy
 from tailrace.streams.views.presence import ConsumerPresence
-from tailrace.streams.waiting.position import Line, Running, labels_of
+from tailrace.streams.waiting.position import Line, Running
 
 NAMED = 3  # jobs that one sentence names
 
@@ -121,7 +122,7 @@ def strict(case: Case) -> Iterator[Reason]:
 
 def ordered(case: Case) -> Iterator[Reason]:
     """The gate of its order key."""
-    label, _ = labels_of(case.record.marks)
+    label = marks_of(case.record.marks).get("order")
     running, head = case.line.order_running, case.line.order_head
     if running:
         told = f"Job {case.id(running)} of the same order key {label} runs."
@@ -133,7 +134,7 @@ def ordered(case: Case) -> Iterator[Reason]:
 
 def limited(case: Case) -> Iterator[Reason]:
     """The gates of its limit key."""
-    _, label = labels_of(case.record.marks)
+    label = marks_of(case.record.marks).get("limit")
     if label is None:
         return
     policy, line = case.policy, case.line

@@ -14,7 +14,7 @@ import pytest
 
 from tailrace.gateway import GatewayRefused, HistoryReset, NoSuchJob, follow
 from tailrace.gateway.access.api_keys import Scope
-from tailrace.gateway.client.follow import follow as client
+from tailrace.gateway.client import follow as client
 from tailrace.gateway.live.live import Live
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.streams.history.events import event_body

@@ -21,9 +21,9 @@ from tailrace.gateway import (
     HistoryReset,
     NoSuchJob,
     NotAGateway,
-    client,
     follow,
 )
+from tailrace.gateway.client import follow as client
 from tests.gateway.scripted import HEAD, Scripted, refused, streamed
 from tests.support.builders import forge
 

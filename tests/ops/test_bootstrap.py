@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.ops.bootstrap import CHECKOUT, RUNTIME, TOOLS
+from tailrace.ops.bootstrap import CHECKOUT, EMBEDDED, RUNTIME, TOOLS
 
 PROJECT = """
 [build-system]
@@ -63,16 +63,17 @@ def make_checkout(folder: Path) -> Path:
     shutil.copy(CHECKOUT / "tailrace" / "__init__.py", folder / "tailrace" / "__init__.py")
     for name in ("__init__.py", "__main__.py", "bootstrap.py", "commands.py", "hints.py", "nearest.py"):
         shutil.copy(CHECKOUT / "ops" / name, folder / "ops" / name)
-    (folder / "ops" / "cli" / "running.py").write_text(COMMAND)
+    for name in ("running.py", "check.py"):
+        (folder / "ops" / "cli" / name).write_text(COMMAND)
     (folder / "pyproject.toml").write_text(PROJECT)
     (folder / "backend.py").write_text(BACKEND)
     return folder
 
 
-def begin(checkout: Path, **environment: str) -> subprocess.Popen[str]:
+def begin(checkout: Path, command: str = "running", **environment: str) -> subprocess.Popen[str]:
     """`python3 -m ops running` with the Python behind this one, which has none of the packages."""
     return subprocess.Popen(
-        [getattr(sys, "_base_executable", sys.executable), "-s", "-m", "ops", "running"],
+        [getattr(sys, "_base_executable", sys.executable), "-s", "-m", "ops", command],
         cwd=checkout,
         env={"HOME": str(checkout), "PATH": "/nowhere", **environment},
         stdout=subprocess.PIPE,
@@ -86,8 +87,8 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out.strip(), err
 
 
-def run(checkout: Path, **environment: str) -> tuple[int, str, str]:
-    return finish(begin(checkout, **environment))
+def run(checkout: Path, command: str = "running", **environment: str) -> tuple[int, str, str]:
+    return finish(begin(checkout, command, **environment))
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +120,14 @@ def killed(tmp_path: Path) -> Path:
 
 def test_a_ready_environment_is_entered_without_a_word(checkout: Path) -> None:
     assert run(checkout) == (0, str(checkout / ".venv"), "")
+
+
+def test_the_tools_of_the_tests_are_installed_when_they_are_needed(checkout: Path) -> None:
+    stamp = checkout / ".venv" / "tailrace.stamp"
+    assert stamp.read_text() == f"{checkout / '.venv'}\nembedded"
+    assert "and the tools for tests" in run(checkout, command="check")[2]
+    assert stamp.read_text() == f"{checkout / '.venv'}\nembedded,test"
+    assert run(checkout)[2] == ""
 
 
 def test_a_newer_project_is_installed_into_the_same_environment(checkout: Path) -> None:
@@ -203,4 +212,5 @@ def test_what_is_looked_for_is_what_the_project_names() -> None:
         return {modules[name][0].replace("_", "-") for name in names}
 
     assert provided(RUNTIME) == named(project["dependencies"])
-    assert provided(TOOLS) == named(extras["embedded"] + extras["test"])
+    assert provided(EMBEDDED) == named(extras["embedded"])
+    assert provided(TOOLS) == named(extras["test"])

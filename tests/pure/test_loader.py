@@ -74,3 +74,13 @@ def test_a_script_can_be_built_from_other_sources() -> None:
 def test_a_script_of_an_unknown_function_is_not_built() -> None:
     with pytest.raises(KeyError, match="nothing"):
         build(("nothing",))
+
+
+@pytest.mark.parametrize("names", [SETTLING, TENDING, BEATING, ACTING, *BRINGING], ids="-".join)
+def test_a_script_calls_only_functions_that_it_defines(names: tuple[str, ...]) -> None:
+    text = re.sub(r"--.*|'[^'\n]*'", "", script(*names).text)
+    known = {"if", "and", "or", "not", "in", "return", "function", "elseif", "while", "until"}
+    known |= {"ipairs", "pairs", "pcall", "select", "setmetatable", "tonumber", "tostring", "type", "unpack"}
+    known |= set(re.findall(r"function (\w+)\(", text))
+    known |= {name for line in re.findall(r"local ([\w, ]+)", text) for name in line.strip().split(", ")}
+    assert {name for name in re.findall(r"(?<![\w.:])(\w+)\(", text) if name not in known} == set()

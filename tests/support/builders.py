@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
+from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import BeatReply, Claim, Event, Job, Lease, Record, Step, decode_event, encode
 from tailrace.streams.operations import Again, Operation, call, checked
 from tailrace.streams.options import Options
 from tailrace.streams.policies import MAX_EVENTS, Policy, rules_of
-from tailrace.streams.replies import read_job, read_leases, read_record, to_claims
+from tailrace.streams.replies import read_job, read_record, to_claims
 from tailrace.streams.states import Status
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
