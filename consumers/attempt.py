@@ -13,7 +13,7 @@ from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Job, Step, encode
 from tailrace.streams.operations import Operation, call, checked, word
-from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES
+from tailrace.streams.policies import Policy
 from tailrace.streams.replies import to_steps
 from tailrace.streams.states import Status
 
@@ -40,41 +40,48 @@ class Attempt(Generic[Args]):
         "_keys",
         "_reported",
         "_reports",
+        "_rules",
         "_saved",
         "_say",
         "_shown",
         "_steps",
         "_turns",
         "args",
-        "failures",
-        "fence",
+        "claim",
         "job",
-        "max_events",
-        "max_step_bytes",
-        "number",
         "refused",
         "worker",
     )
 
-    def __init__(self, job: Job, claim: Claim, args: Args, worker: str, keys: PlatformKeys, say: Say) -> None:
-        self.job = job
-        self.number = claim.number
-        self.failures = claim.failures  # of the attempts before
-        self.fence = claim.nonce
+    def __init__(self, claim: Claim, args: Args, worker: str, keys: PlatformKeys, rules: Policy, say: Say) -> None:
+        self.job = Job(keys.platform, claim.key, claim.kind, claim.args)
+        self.claim = claim
         self.args = args
         self.worker = worker
-        self.max_events = MAX_EVENTS  # of the job, as the policy of its platform says
-        self.max_step_bytes = MAX_STEP_BYTES  # the same of its steps
         self.refused = 0  # writes that came after the job was taken over
         self._keys = keys
+        self._rules = rules
         self._say = say
         self._reports = 0
         self._reported = 0  # bytes
         self._shown: set[Step] | None = None
         self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
-        self._steps: set[str] = set()  # steps whose function runs, or whose result is on its way to the store
+        self._steps: set[str] = set()  # whose function runs, or whose result is on its way to the store
         self._answer: asyncio.Future[Any] | None = None  # to what is on its way to the store: one thing at a time
         self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
+
+    @property
+    def number(self) -> int:
+        return self.claim.number
+
+    @property
+    def failures(self) -> int:
+        """Of the attempts before."""
+        return self.claim.failures
+
+    @property
+    def fence(self) -> str:
+        return self.claim.nonce
 
     def idempotency_key(self, name: str) -> str:
         """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""
@@ -104,21 +111,15 @@ class Attempt(Generic[Args]):
         if self._reported > LARGEST_HISTORY:
             raise ValueError("the reports of one attempt have over 16 MB in all; report less, or less often")
         self._shown.add(step)
-        if self._answer:
+        if self.busy:
             await self.quiet()
         self._reports += 1  # numbered only when it is sent
-        said = call.report(
-            self._keys,
-            key=self.job.key,
-            nonce=self.fence,
-            number=self._reports,
-            most=self.max_events,
-            event=event,
-        )
+        key, fence, most = self.claim.key, self.claim.nonce, self._rules.max_events
+        said = call.report(self._keys, key=key, nonce=fence, number=self._reports, most=most, event=event)
         if self._allowed(await self._sent(said, self._written)) == "full":
             self._shown.discard(step)
             raise ValueError(
-                f"job {self.job.id} has {self.max_events} events, as many as max_events of its platform allows; "
+                f"job {self.job.id} has {most} events, as many as max_events of its platform allows; "
                 f"step {step!r} is not shown: report less often, or raise max_events"
             )
 
@@ -158,12 +159,11 @@ class Attempt(Generic[Args]):
         if len(value) > LARGEST_EVENT:
             raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
         await self.quiet()
-        said = call.save(
-            self._keys, key=self.job.key, nonce=self.fence, most=self.max_step_bytes, name=name, value=value
-        )
+        most = self._rules.max_step_bytes
+        said = call.save(self._keys, key=self.job.key, nonce=self.fence, most=most, name=name, value=value)
         if self._allowed(await self._sent(said, self._written)) == "full":
             raise ValueError(
-                f"the steps of job {self.job.id} have all of the {self.max_step_bytes} bytes that max_step_bytes of "
+                f"the steps of job {self.job.id} have all of the {most} bytes that max_step_bytes of "
                 f"its platform allows; step {name!r} is not saved: save less, or raise max_step_bytes"
             )
         return value
@@ -215,9 +215,14 @@ class Attempt(Generic[Args]):
             raise Cancelled(self.job.id, self.number)
         return said
 
+    @property
+    def busy(self) -> bool:
+        """Whether something it said has not been answered."""
+        return self._answer is not None
+
     async def quiet(self) -> None:
         """Wait until everything said so far has been answered: what had to be sent again must not be overtaken."""
-        while self._answer:
+        while self.busy:
             turn = asyncio.get_running_loop().create_future()
             self._turns = (*self._turns, turn)
             await turn

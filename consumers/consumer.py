@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import anyio
 import structlog
@@ -17,14 +18,14 @@ from tailrace.consumers.heart.vitals import Vitals
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.reader import Reader
 from tailrace.consumers.registry import Handler
-from tailrace.consumers.runner import Runner
+from tailrace.consumers.runner import ProcessContext, Runner
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.consumers.shutdown import Shutdown
 from tailrace.consumers.slots import Room, Rooms
 from tailrace.consumers.watchdog import Suspect, Watchdog
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import call
-from tailrace.streams.policies import Platforms
+from tailrace.streams.policies import Platforms, rules_of
 from tailrace.streams.process import lifeline
 from tailrace.streams.store.commit import Committer
 from tailrace.streams.store.connection import Store
@@ -72,32 +73,26 @@ class Consumer:
         self._supervisor = HeartSupervisor(self._instructions(), self._hear)
 
     def _make_lines(self) -> dict[str, ServedPlatform]:
-        transitions = Transitions(self._store)
-        process = Room(min(self._settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
+        settings, transitions = self._settings, Transitions(self._store)
+        context = ProcessContext(
+            settings.owner, self._handlers, self._offload, settings.obey_seconds, self._vitals.refuse
+        )
+        process = Room(min(settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lanes: dict[str, Room] = {}
         lines = {}
-        for number, platform in enumerate(self._settings.platforms):
-            policy = self._platforms[platform]
+        for number, platform in enumerate(settings.platforms):
+            keys, policy = PlatformKeys(platform), self._platforms[platform]
             lane = lanes.setdefault(policy.lane or platform, Room(policy.per_process))
             rooms = Rooms((process, lane), MOST_AT_ONCE)
-            keys = PlatformKeys(platform)
-            runner = Runner(
-                keys,
-                policy,
-                self._settings.owner,
-                self._handlers,
-                Places(self._table, number),
-                lambda rooms=rooms: rooms.give(1),  # type: ignore[misc]
-            )
-            sleep = longest_sleep(len(self._settings.platforms))
-            reader = Reader(self._settings.owner, self._settings.deadline_seconds, policy, rooms, runner, sleep)
-            reader.siblings = self._platforms.siblings(platform)
             committer = Committer(transitions, keys)
-            runner.committer = reader.committer = committer
-            reader.may_claim = self._may_claim
-            runner.offload = self._offload
-            runner.refused = self._vitals.refuse
-            runner.obey_seconds = self._settings.obey_seconds
+            runner = Runner(keys, policy, context, Places(self._table, number), committer, partial(rooms.give, 1))
+            terms = {
+                "owner": settings.owner,
+                "deadline_ms": int(settings.deadline_seconds * 1000),
+                **rules_of(policy, self._platforms.siblings(platform)),
+            }
+            sleep = longest_sleep(len(settings.platforms))
+            reader = Reader(terms, rooms, runner, committer, self._may_claim, sleep)
             lines[platform] = ServedPlatform(keys, reader, runner, committer)
         return lines
 

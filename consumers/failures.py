@@ -3,10 +3,12 @@
 import traceback
 from os.path import dirname, join
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
-from tailrace.streams.messages import Failure
+from tailrace.consumers.outcomes import Failed
+from tailrace.streams.messages import Failure, encode
 from tailrace.streams.process.logs import mask
 from tailrace.streams.validation import field_of
 
@@ -59,6 +61,14 @@ def said_by(error: BaseException) -> str:
         return _safe(str(error))
     except Exception:
         return "it cannot say what is wrong: its own __str__ fails"
+
+
+def failure_members(outcome: Failed) -> bytes:
+    """What the event says of a failure, as the store takes it: JSON members with a leading comma."""
+    said: dict[str, Any] = {"error": outcome.error}
+    if outcome.reason:
+        said["reason"] = outcome.reason
+    return b"," + encode(said)[1:-1]
 
 
 def misfit(error: Exception) -> str:

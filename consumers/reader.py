@@ -8,7 +8,7 @@ itself is kept by hearts; a sleeper that is told a time looks then, too, so that
 import asyncio
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -16,7 +16,6 @@ import structlog
 from tailrace.consumers.runner import Runner
 from tailrace.consumers.slots import Rooms
 from tailrace.streams.operations import BrokenOperation, Operation, call, checked
-from tailrace.streams.policies import Policy, rules_of
 from tailrace.streams.replies import to_claims
 from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
 
@@ -28,37 +27,36 @@ class Reader:
 
     def __init__(
         self,
-        owner: str,
-        deadline_seconds: float,
-        policy: Policy,
+        terms: Mapping[str, Any],
         rooms: Rooms,
         runner: Runner,
+        committer: Committer,
+        may_claim: Callable[[], bool],
         longest_sleep: float,
     ) -> None:
-        """`longest_sleep`: after so many seconds it looks without being called."""
-        self._owner = owner
-        self._deadline_seconds = deadline_seconds
-        self._policy = policy
+        """`terms`: what every claim says of its owner and its platform.
+
+        `may_claim`: whether the owner's heart beats. After `longest_sleep` seconds it looks without being called.
+        """
+        self._terms = terms
         self._rooms = rooms
         self._runner = runner
+        self._committer = committer
+        self._may_claim = may_claim
         self._longest_sleep = longest_sleep
         self._hungry = False  # whether there may be something to claim
         self._held_back = True  # whether it was hungry when it must not claim; it is from the beginning
         self._stopped = self._refusing = False
-        self.siblings: tuple[str, ...] = ()  # the other platforms of its lane, as the consumer sets them
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._listed = False  # whether the store may call this consumer
         self._timer: asyncio.TimerHandle | None = None  # rings when something changes by itself
         self.wanted: set[str] = set()  # nonces of the claims under way
-        self.may_claim: Callable[[], bool] = lambda: True  # the consumer sets one: whether its heart beats
-        self.committer: Committer | None = None  # set by the consumer: reader and committer need each other
 
     def stop(self) -> None:
         """Claim nothing more, and have others called."""
         self._stopped = True
-        if self.committer:
-            self.committer.nudge()
+        self._committer.nudge()
 
     def refuse(self) -> None:
         """Hand back whatever a claim that is still under way brings."""
@@ -67,8 +65,7 @@ class Reader:
     def ring(self) -> None:
         """There may be something to claim."""
         self._hungry = True
-        if self.committer:
-            self.committer.nudge()
+        self._committer.nudge()
 
     def go_on(self) -> None:
         """It may claim, again or for the first time."""
@@ -80,7 +77,7 @@ class Reader:
         """What goes along with the next call: a claim, when it may bring something or the call frees slots."""
         places, company = 0, "some"
         if (self._hungry or settles) and not self._stopped:
-            if self.may_claim():
+            if self._may_claim():
                 places, company = self._rooms.take(self.ring)
             else:
                 self._held_back = True
@@ -91,13 +88,7 @@ class Reader:
         self._listed = False
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
-        operation = call.claim(
-            owner=self._owner,
-            deadline_ms=int(self._deadline_seconds * 1000),
-            company=company,
-            nonces=" ".join(nonces),
-            **rules_of(self._policy, self.siblings),
-        )
+        operation = call.claim(company=company, nonces=" ".join(nonces), **self._terms)
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:
@@ -110,7 +101,7 @@ class Reader:
         try:
             claims = to_claims(checked(answer))
         except BrokenOperation as error:
-            log.error("claim_broken", owner=self._owner, error=str(error), retry_seconds=LONGEST_PAUSE)
+            log.error("claim_broken", owner=self._terms["owner"], error=str(error), retry_seconds=LONGEST_PAUSE)
             asyncio.get_running_loop().call_later(LONGEST_PAUSE, self.ring)
             claims, word = [], ""
         else:
@@ -120,7 +111,7 @@ class Reader:
                 self._wind(int(answer[0]) / 1000 if answer[0] else None)
             elif nonces:
                 self._hungry = True
-        late = bool(claims) and not self.may_claim()  # the answer took longer than beats may fail
+        late = bool(claims) and not self._may_claim()  # the answer took longer than beats may fail
         self._held_back = self._held_back or late
         if self._refusing or late:
             for claimed in claims:

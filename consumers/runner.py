@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
 from tailrace.consumers.backoff import again_after, rules_for, seconds_left, timed_out
-from tailrace.consumers.failures import failure_of, misfit, said_by
+from tailrace.consumers.failures import failure_members, failure_of, misfit, said_by
 from tailrace.consumers.heart.shared_memory import Places
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
@@ -27,7 +28,7 @@ from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Claim, Failure, Job, encode
+from tailrace.streams.messages import Claim, Failure
 from tailrace.streams.operations import Again, BrokenOperation, Operation, call, word
 from tailrace.streams.policies import Policy
 from tailrace.streams.process.logs import about
@@ -57,6 +58,16 @@ class RunningAttempt:
         self.settling = False  # its outcome is on the way to the store
 
 
+class ProcessContext(Struct, frozen=True):
+    """What the runners of one consumer process share."""
+
+    owner: str
+    handlers: Mapping[str, Handler]
+    offload: Offload
+    obey_seconds: float = 5.0  # how long a handler that is told to stop may take
+    tell_refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # of late writes
+
+
 class Runner:
     """The attempts of one platform in this process."""
 
@@ -64,24 +75,21 @@ class Runner:
         self,
         keys: PlatformKeys,
         policy: Policy,
-        owner: str,
-        handlers: Mapping[str, Handler],
+        process: ProcessContext,
         places: Places,
+        committer: Committer,
         done: Callable[[], None],
     ) -> None:
         """`done` is called when an attempt leaves its place."""
         self._keys = keys
         self._policy = policy
-        self._owner = owner
-        self._handlers = handlers
+        self._process = process
+        self._handlers = dict(process.handlers)
         self._places = places
+        self._committer = committer
         self._done = done
         self.running: dict[str, RunningAttempt] = {}
         self._refused: dict[str, str] = {}  # jobs that came too late, by nonce: they are handed back just now
-        self.obey_seconds = 5.0  # as the consumer's settings say
-        self.offload = Offload()  # the consumer sets one for all its platforms
-        self.refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # tells of late writes
-        self.committer: Committer | None = None  # set by the consumer: runner and committer need each other
 
     def begin(self, claim: Claim, *, alone: bool = False) -> None:
         # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
@@ -123,7 +131,7 @@ class Runner:
                 log.warning("handler_does_not_stop", job=self._keys.id(running.claim.key), kind=running.claim.kind)
                 self._settle(running, ending)
 
-        running.timer = asyncio.get_running_loop().call_later(self.obey_seconds, insist)
+        running.timer = asyncio.get_running_loop().call_later(self._process.obey_seconds, insist)
 
     def lose(self, nonce: str) -> None:
         """The store says that this attempt is no longer ours: end it, quietly."""
@@ -138,14 +146,13 @@ class Runner:
 
     def refuse(self, claim: Claim) -> None:
         """Hand back a job that came too late: this consumer is about to leave."""
-        assert self.committer is not None
         self._refused[claim.nonce] = claim.key
         operation = call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=self._policy.max_starts)
 
         def taken_back(_: Any) -> None:
             del self._refused[claim.nonce]
 
-        self.committer.say(operation, taken_back)
+        self._committer.say(operation, taken_back)
 
     def unsettled(self) -> list[str]:
         """The keys of jobs that are still ours to settle, as far as they are known."""
@@ -164,45 +171,37 @@ class Runner:
 
     async def _live(self, running: RunningAttempt) -> None:
         """Whatever a handler does, its attempt ends in an outcome: one that never settled would run for ever."""
-        job_id, number = self._keys.id(running.claim.key), running.claim.number
-        about(job=job_id, attempt=number, platform=self._keys.platform, owner=self._owner)
+        claim, platform, owner = running.claim, self._keys.platform, self._process.owner
+        about(job=self._keys.id(claim.key), attempt=claim.number, platform=platform, owner=owner)
+        outcome: Outcome
         try:
-            outcome = await self._outcome(running)
-        except asyncio.CancelledError as error:
-            # Nobody here asked for it: the handler cancelled itself, which is its failure.
-            outcome = running.ending or Failed(failure_of(error))
+            handler, attempt = self._open(running)
+            try:
+                doing = handler.function(attempt) if handler.direct else self._process.offload.call(handler, attempt)
+                outcome = Completed(await doing)
+            except Delay as later:
+                outcome = Delayed(later.seconds, hold=isinstance(later, RateLimited))
+            if attempt.busy:
+                await attempt.quiet()
         except BaseException as error:
-            outcome = running.ending or Failed(failure_of(error), final=isinstance(error, GiveUp))
+            outcome = outcome_of(error, running.ending)
         if not running.settling:
             self._settle(running, outcome)
 
-    async def _outcome(self, running: RunningAttempt) -> Outcome:
+    def _open(self, running: RunningAttempt) -> tuple[Handler, Attempt[Any]]:
+        """The handler of a job, and the attempt it is given. Raises `Misfit` when the job fits no handler."""
         claim = running.claim
         handler = self._handlers.get(claim.kind)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
-            unknown = Failure("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}")
-            return Failed(unknown, final=True)
+            raise Misfit("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}")
         try:
             args = handler.decode(claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
-            wrong = Failure("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}")
-            return Failed(wrong, final=True)
-        job = Job(self._keys.platform, claim.key, claim.kind, claim.args)
-        assert self.committer is not None
-        attempt = running.attempt = Attempt(job, claim, args, self._owner, self._keys, self.committer.say)
-        attempt.max_events, attempt.max_step_bytes = running.rules.max_events, running.rules.max_step_bytes
-        try:
-            result = await (handler.function(attempt) if handler.direct else self.offload.call(handler, attempt))
-            await attempt.quiet()
-            return Completed(result)
-        except Lost:
-            return Mute()
-        except Cancelled:
-            return Released()
-        except Delay as later:
-            await attempt.quiet()
-            return Delayed(later.seconds, hold=isinstance(later, RateLimited))
+            raise Misfit("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}") from error
+        attempt = Attempt(claim, args, self._process.owner, self._keys, running.rules, self._committer.say)
+        running.attempt = attempt
+        return handler, attempt
 
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
@@ -215,23 +214,17 @@ class Runner:
         if isinstance(outcome, Mute):
             self._finished(running, "mute")
             return
-        assert self.committer is not None
         try:
             operation = self._operation(running, outcome)
         except Exception as error:  # a delay that is no number any more: whatever it is, the attempt must be settled
             operation = self._operation(running, Failed(failure_of(error)))
-        self.committer.say(operation, lambda answer: self._settled(running, answer))
+        self._committer.say(operation, lambda answer: self._settled(running, answer))
 
     def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
         claim, rules = running.claim, running.rules
-        if isinstance(outcome, Released):
-            return call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
-        if isinstance(outcome, Delayed):
-            again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
-            return call.delay(self._keys, key=claim.key, nonce=claim.nonce, hold=int(outcome.hold), **again.rest)
         if isinstance(outcome, Completed):
             try:
-                event = self._last_event(claim, Status.COMPLETED, result=outcome.result)
+                event = event_body(claim.number, Status.COMPLETED, self._process.owner, result=outcome.result)
             except Exception as error:  # encoding runs code of the result's own types
                 message = f"the result cannot be kept as JSON: {said_by(error)}"
             else:
@@ -239,6 +232,11 @@ class Runner:
                     return call.complete(self._keys, key=claim.key, nonce=claim.nonce, event=event)
                 message = f"the result has {len(event)} bytes; over 1 MB does not go into the store"
             outcome = Failed(Failure("WrongResult", message), final=True)
+        if isinstance(outcome, Released):
+            return call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
+        if isinstance(outcome, Delayed):
+            again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
+            return call.delay(self._keys, key=claim.key, nonce=claim.nonce, hold=int(outcome.hold), **again.rest)
         assert isinstance(outcome, Failed)
         why = f"{outcome.error.type}: {outcome.error.message}"
         trace = {"exception": outcome.error.traceback} if outcome.error.traceback else {}
@@ -249,20 +247,15 @@ class Runner:
         more = failure_members(outcome)
         return call.fail(self._keys, key=claim.key, nonce=claim.nonce, attempts=again.attempts, more=more, **again.rest)
 
-    def _last_event(self, claim: Claim, status: Status, **more: Any) -> bytes:
-        return event_body(claim.number, status, self._owner, **more)
-
     def _settled(self, running: RunningAttempt, answer: Any) -> None:
-        try:
-            self._finished(running, word(answer))
-        except BrokenOperation as error:
-            log.error(
-                "settle_broken",
-                job=self._keys.id(running.claim.key),
-                attempt=running.claim.number,
-                error=str(error),
-            )
-            self._finished(running, "broken")
+        how = "ok"
+        if answer != b"ok":
+            try:
+                how = word(answer)
+            except BrokenOperation as error:
+                how, job = "broken", self._keys.id(running.claim.key)
+                log.error("settle_broken", job=job, attempt=running.claim.number, error=str(error))
+        self._finished(running, how)
 
     def _finished(self, running: RunningAttempt, how: str) -> None:
         claim = running.claim
@@ -277,12 +270,25 @@ class Runner:
     def _tell_refused(self, running: RunningAttempt, settled_late: bool) -> None:
         writes = (running.attempt.refused if running.attempt else 0) + settled_late
         if writes:
-            self.refused(self._keys.id(running.claim.key), running.claim.number, writes)
+            self._process.tell_refused(self._keys.id(running.claim.key), running.claim.number, writes)
 
 
-def failure_members(outcome: Failed) -> bytes:
-    """What the event says of a failure, as the store takes it: JSON members with a leading comma."""
-    said: dict[str, Any] = {"error": outcome.error}
-    if outcome.reason:
-        said["reason"] = outcome.reason
-    return b"," + encode(said)[1:-1]
+class Misfit(Exception):
+    """A job that no attempt can do: the failure tells why."""
+
+    def __init__(self, type: str, message: str) -> None:
+        self.failure = Failure(type, message)
+        super().__init__(message)
+
+
+def outcome_of(error: BaseException, ending: Outcome | None) -> Outcome:
+    """How an attempt ends that raised; `ending` is what was decided from outside, if anything was."""
+    if isinstance(error, Lost):
+        return Mute()
+    if isinstance(error, Cancelled):
+        return Released()
+    if ending:
+        return ending
+    if isinstance(error, Misfit):
+        return Failed(error.failure, final=True)
+    return Failed(failure_of(error), final=isinstance(error, GiveUp))  # also one that cancelled itself

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tailrace.consumers.heart.shared_memory import Places
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.registry import Handler
-from tailrace.consumers.runner import Runner
+from tailrace.consumers.runner import ProcessContext, Runner
 from tailrace.streams.history.events import expand
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Event, Failure, decode_event, encode
@@ -73,8 +73,8 @@ async def run_handler(
     claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
     stand_in = StandIn(claim, saved or {})
     with Offload() as offload:
-        runner = Runner(KEYS, policy, "tester", handlers, Nowhere(), stand_in.left)
-        runner.committer, runner.offload = stand_in, offload
+        process = ProcessContext("tester", handlers, offload)
+        runner = Runner(KEYS, policy, process, Nowhere(), stand_in, stand_in.left)
         runner.begin(claim)
         running = runner.running[NONCE]
 

@@ -33,7 +33,7 @@ from tailrace.consumers.offload.frames import (
 from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
-from tailrace.streams.messages import Claim, Failure
+from tailrace.streams.messages import Failure
 from tailrace.streams.process import launch
 
 log = structlog.get_logger()
@@ -235,16 +235,14 @@ def spawn() -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
 
 
 def begin_of(handler: Handler, attempt: Attempt[Any]) -> Begin:
-    job = attempt.job
-    claim = Claim(attempt.fence, job.key, attempt.number, job.kind, job.args, failures=attempt.failures)
     function = handler.function
     file = getattr(inspect.unwrap(function), "__globals__", {}).get("__file__")
     return Begin(
         function.__module__,
         os.path.abspath(file) if file else None,
         function.__qualname__,
-        claim,
-        job.platform,
+        attempt.claim,
+        attempt.job.platform,
         attempt.worker,
         sys.path,
     )

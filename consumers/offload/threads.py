@@ -17,7 +17,7 @@ import structlog
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.offload.sync_attempt import SyncAttempt
 from tailrace.streams.errors import Cancelled
-from tailrace.streams.messages import Claim, Step
+from tailrace.streams.messages import Step
 
 log = structlog.get_logger()
 
@@ -117,9 +117,8 @@ class Work:
             return None, error
 
     def _its_attempt(self) -> SyncAttempt[Any]:
-        attempt, job = self.attempt, self.attempt.job
-        claim = Claim(attempt.fence, job.key, attempt.number, job.kind, job.args, failures=attempt.failures)
-        return SyncAttempt(job, claim, attempt.args, attempt.worker, self._tell)
+        attempt = self.attempt
+        return SyncAttempt(attempt.job, attempt.claim, attempt.args, attempt.worker, self._tell)
 
     def _tell(self, step: Step, of: int | None, message: str | None, data: Any) -> None:
         if self._stopped:
