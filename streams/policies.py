@@ -162,9 +162,16 @@ def rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int
     return {
         "max_crashes": policy.max_crashes,
         "overall": policy.overall,
+        "share": policy.share,
+        **gate_rules_of(policy, siblings),
+    }
+
+
+def gate_rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
+    """What keeps a job from starting, for `claim` and for `line`, which tells why a job waits."""
+    return {
         "lane": " ".join(siblings),
         "order": policy.order,
-        "share": policy.share,
         "rate": policy.rate,
         "rate_ms": round(policy.rate_seconds * 1000),
         **key_rules_of(policy),

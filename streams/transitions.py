@@ -14,7 +14,15 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import to_leases
 from tailrace.streams.messages import BeatReply, Claim, Errors, Job, Lease, Sweep
 from tailrace.streams.operations import Again, BrokenOperation, Operation, broken, call, checked, word
-from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, key_rules_of, retention_of, rules_of
+from tailrace.streams.policies import (
+    MAX_EVENTS,
+    MAX_STEP_BYTES,
+    Policy,
+    gate_rules_of,
+    key_rules_of,
+    retention_of,
+    rules_of,
+)
 from tailrace.streams.replies import pairs, to_beat, to_claims, to_errors, to_steps, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
@@ -299,7 +307,7 @@ class Transitions:
 
     async def line(self, platform: PlatformKeys, key: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Line:
         """See where a job stands in line, and what may hold it up."""
-        operation = call.line(platform, key=key, rate=policy.rate, key_rate=policy.key_rate, lane=" ".join(siblings))
+        operation = call.line(platform, key=key, **gate_rules_of(policy, siblings))
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:

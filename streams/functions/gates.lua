@@ -1,5 +1,26 @@
--- The gates of a job that a claim has found: its order, and what its limit key allows. After events.lua.
+-- The gates of a job: its order, and what its limit key allows. `claim` asks them, and `line` tells why a job waits. After
+-- events.lua.
 local gates = {}
+
+-- The job of an order that keeps another one waiting, and whether it runs; nothing: none does.
+function gates.before(order, key)
+  local running = call('HGET', orders, order)
+  if running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running' then
+    return running, true
+  end
+  local head = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1]
+  return head ~= key and head or nil
+end
+
+-- Whether as many jobs of a limit key run as may.
+function gates.full(limit, key_overall)
+  return tonumber(key_overall) > 0 and tonumber(call('HGET', limits, limit) or 0) >= tonumber(key_overall)
+end
+
+-- When the rate of a limit key lets its next job start; nothing: now.
+function gates.closed_until(limit, key_rate, key_rate_ms)
+  return rates.closed_until(prefix .. 'starts:' .. limit, key_rate, key_rate_ms)
+end
 
 -- A job whose gate is closed waits beside the line; whatever opens the gate brings it to the front.
 function gates.park(band, entry, label, key)
@@ -12,31 +33,24 @@ end
 -- Answers whether the job may start, else it was parked; and whether a time was set at which parked jobs may go on.
 function gates.admit(band, entry, key, marks, key_overall, key_rate, key_rate_ms)
   local order, limit, alarmed = mark(marks, 'order'), mark(marks, 'limit'), false
-  if order then
-    local head = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1]
-    local running = call('HGET', orders, order)
-    if (head and head ~= key) or (running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running') then
-      gates.park(band, entry)
-      if limit then -- it may have been called to a place that it cannot take: another may
-        return false, places.call_parked(limit, 1, key_overall, key_rate, key_rate_ms)
-      end
-      return false
+  if order and gates.before(order, key) then
+    gates.park(band, entry)
+    if limit then -- it may have been called to a place that it cannot take: another may
+      return false, places.call_parked(limit, 1, key_overall, key_rate, key_rate_ms)
     end
+    return false
   end
   if limit then
-    if tonumber(key_overall) > 0 and tonumber(call('HGET', limits, limit) or 0) >= tonumber(key_overall) then
+    local full, at = gates.full(limit, key_overall), gates.closed_until(limit, key_rate, key_rate_ms)
+    if full or at then
       gates.park(band, entry, limit, key)
-      return false
+      if not full then
+        call('ZADD', alarms, at, '*' .. limit)
+      end
+      return false, not full
     end
     if tonumber(key_rate) > 0 then
-      local times = prefix .. 'starts:' .. limit
-      local fine, at = rates.may_start(times, key_rate, key_rate_ms)
-      if not fine then
-        gates.park(band, entry, limit, key)
-        call('ZADD', alarms, at, '*' .. limit)
-        return false, true
-      end
-      rates.note_starts(times, key_rate, key_rate_ms, 1)
+      rates.note_starts(prefix .. 'starts:' .. limit, key_rate, key_rate_ms, 1)
     end
     call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
     call('HINCRBY', limits, limit, 1)

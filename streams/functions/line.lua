@@ -15,11 +15,15 @@
 --       starts        list    the last starts
 --       limits        hash    how many jobs of a limit key run
 --       orders        hash    which job of an order key runs
--- ARGV  key       the job's key
---       rate      how many may start within a window, 0: any number
---       key_rate  the same for one limit key
---       lane      the other platforms of its lane, separated by spaces
--- Returns  six lists: <now in ms> <paused by> <held until> <start that the rate counts from> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <how many of its limit key run> <start that its rate counts from> <how many wait for it before this one>; <the first of its order> <which of its order runs> <which job nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
+-- ARGV  key          the job's key
+--       lane         the other platforms of its lane, separated by spaces
+--       order        block | skip | strict: strict: nothing starts before a job that waits for another attempt
+--       rate         how many may start within rate_ms, 0: any number
+--       rate_ms      the length of that window
+--       key_overall  how many of one limit key may run at a time, 0: any number
+--       key_rate     how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms  the length of that window
+-- Returns  six lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = places.standing(record)
 
@@ -98,17 +102,18 @@ for _, lease in ipairs(some) do
   end
 end
 
-local limit, order = mark(job.marks, 'limit'), mark(job.marks, 'order')
-local of_limit, of_order = {}, { false, false, call('ZRANGE', unfinished, 0, 0)[1] or false }
+local limit, label = mark(job.marks, 'limit'), mark(job.marks, 'order')
+local of_limit, of_order = {}, { false, false, false }
 if limit then
-  local counted = tonumber(key_rate) > 0 and call('LINDEX', prefix .. 'starts:' .. limit, -key_rate)
-  of_limit = { call('HGET', limits, limit), counted, call('ZRANK', prefix .. 'parked:' .. limit, key) }
+  of_limit = { gates.full(limit, key_overall) and 1, gates.closed_until(limit, key_rate, key_rate_ms) or false,
+    call('ZRANK', prefix .. 'parked:' .. limit, key) }
 end
-if order then
-  local holder = call('HGET', orders, order)
-  local runs_now = holder and call('HGET', prefix .. 'job:' .. holder, 'state') == 'running'
-  of_order[1], of_order[2] = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1] or false, runs_now and holder
+if label then
+  local before, is_running = gates.before(label, key)
+  of_order[1], of_order[2] = before or false, is_running and 1 or false
 end
+local first = order == 'strict' and call('ZRANGE', unfinished, 0, 0)[1]
+of_order[3] = first and first ~= key and first
 
 local of_lane = {}
 for sibling in string.gmatch(lane, '%S+') do
@@ -118,6 +123,8 @@ for sibling in string.gmatch(lane, '%S+') do
   end
 end
 
-local gates = { call('HGET', control, 'paused'), call('HGET', control, 'held_until_ms') and format('%.0f', rates.held_until()) }
-local oldest = tonumber(rate) > 0 and call('LINDEX', starts, -rate)
-return { { now_ms, gates[1], gates[2], oldest, runs, call('ZSCORE', suspects, key) and 1 }, count_before(), of_limit, of_order, running, of_lane }
+local held_ms = rates.held_until()
+return {
+  { now_ms, call('HGET', control, 'paused'), held_ms > tonumber(now_ms) and format('%.0f', held_ms),
+    rates.closed_until(starts, rate, rate_ms) or false, runs, call('ZSCORE', suspects, key) and 1 },
+  count_before(), of_limit, of_order, running, of_lane }

@@ -15,6 +15,13 @@ function rates.may_start(times, most, length_ms, more)
   return false, math.min(oldest, now_ms) + length_ms
 end
 
+-- When a rate lets the next one start; nothing: now. `most` 0: there is no rate.
+function rates.closed_until(times, most, length_ms)
+  if tonumber(most) > 0 then
+    return select(2, rates.may_start(times, most, length_ms))
+  end
+end
+
 -- How many of `wanted` may start within a window; when those are fewer, also when the next may.
 function rates.count_starts(times, most, length_ms, wanted)
   for allowed = 0, wanted - 1 do

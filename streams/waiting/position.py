@@ -24,20 +24,20 @@ class Place(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """A job and its platform at one moment; times are the store's."""
+    """A job and its platform at one moment: the gates that hold it up, as `claim` asks them. Times are the store's."""
 
     now_ms: int
     paused: bytes | None
-    held_until_ms: float
-    counted_ms: float | None  # the start that the platform's rate counts from
+    held_until_ms: float | None
+    rate_until_ms: float | None
     runs: int  # how many have an owner
     running: tuple[Running, ...]  # some of those; all, unless there are more than a hundred
     place: Place | None  # None: it waits beside the line
-    limit_running: int  # of its limit key
-    limit_counted_ms: float | None  # the start that the rate of its limit key counts from
+    limit_full: bool  # as many of its limit key run as may
+    limit_until_ms: float | None  # when the rate of its limit key opens
     limit_before: int  # jobs that wait for the same limit key before it
-    order_head: str | None  # the first of its order that has not ended
-    order_running: str | None
+    order_before: str | None  # the job of its order that it waits for
+    order_runs: bool  # whether that one runs
     suspect: bool  # it waits for a process that runs nothing else
     unfinished: str | None  # in strict order: the job that nothing starts before
     lane: dict[str, int]  # what runs on other platforms of its lane
@@ -45,14 +45,14 @@ class Line(Struct, frozen=True):
 
 def to_line(answer: Sequence[Any]) -> Line:
     """What `line` answers; ValueError or OverflowError: a number in the store is none."""
-    (now_ms, paused, held_until_ms, counted_ms, runs, suspect), place, limit, order, running, lane = answer
-    limit_running, limit_counted_ms, limit_before = limit or (None, None, None)
-    head, order_running, unfinished = order
+    (now_ms, paused, held_until_ms, rate_until_ms, runs, suspect), place, limit, order, running, lane = answer
+    limit_full, limit_until_ms, limit_before = limit or (None, None, None)
+    before, order_runs, unfinished = order
     return Line(
         now_ms=int(now_ms),
         paused=paused,
-        held_until_ms=float(held_until_ms or 0),
-        counted_ms=number(counted_ms),
+        held_until_ms=number(held_until_ms),
+        rate_until_ms=number(rate_until_ms),
         runs=int(runs),
         running=tuple(
             sorted(
@@ -64,11 +64,11 @@ def to_line(answer: Sequence[Any]) -> Line:
             )
         ),
         place=Place(int(place[0]), place[1] == b"1", text(place[2]) if place[2] else None) if place else None,
-        limit_running=int(limit_running or 0),
-        limit_counted_ms=number(limit_counted_ms),
+        limit_full=limit_full is not None,
+        limit_until_ms=number(limit_until_ms),
         limit_before=int(limit_before or 0),
-        order_head=text(head) if head else None,
-        order_running=text(order_running) if order_running else None,
+        order_before=text(before) if before else None,
+        order_runs=order_runs is not None,
         suspect=suspect is not None,
         unfinished=text(unfinished) if unfinished else None,
         lane={text(name): int(runs) for name, runs in zip(*[iter(lane)] * 2, strict=True)},

@@ -96,10 +96,10 @@ def closed(case: Case) -> Iterator[Reason]:
         told = f"No consumer of {name} is alive; silent: {silent}." if silent else f"No consumer of {name} is known."
         yield Reason("no_consumer", told)
     gates: list[tuple[float, str, str]] = []
-    if line.held_until_ms > line.now_ms:
+    if line.held_until_ms is not None:
         gates.append((line.held_until_ms, "held", "a handler found a rate exceeded"))
-    if (until_ms := rate_until(line.now_ms, line.counted_ms, policy.rate_seconds)) is not None:
-        gates.append((until_ms, "rate", f"{policy.rate} may start within {policy.rate_seconds:g} s, and did"))
+    if line.rate_until_ms is not None:
+        gates.append((line.rate_until_ms, "rate", f"{policy.rate} may start within {policy.rate_seconds:g} s, and did"))
     for until_ms, word, why in sorted(gates, reverse=True):  # the later one decides
         until = iso(until_ms)
         yield Reason(word, f"Nothing of {name} starts before {until}: {why}.", until=until)
@@ -115,7 +115,7 @@ def suspected(case: Case) -> Iterator[Reason]:
 def strict(case: Case) -> Iterator[Reason]:
     """The strict order of its platform."""
     first = case.line.unfinished
-    if case.policy.order == "strict" and first and first != case.record.key:
+    if first:
         told = f"{case.record.platform} runs in strict order, and job {case.id(first)} waits for another attempt."
         yield Reason("strict", told, job=case.id(first))
 
@@ -123,13 +123,10 @@ def strict(case: Case) -> Iterator[Reason]:
 def ordered(case: Case) -> Iterator[Reason]:
     """The gate of its order key."""
     label = marks_of(case.record.marks).get("order")
-    running, head = case.line.order_running, case.line.order_head
-    if running:
-        told = f"Job {case.id(running)} of the same order key {label} runs."
-        yield Reason("order", told, job=case.id(running))
-    elif head and head != case.record.key:
-        told = f"Job {case.id(head)} of the same order key {label} comes before it and has not ended."
-        yield Reason("order", told, job=case.id(head))
+    if case.line.order_before:
+        job = case.id(case.line.order_before)
+        how = "runs" if case.line.order_runs else "comes before it and has not ended"
+        yield Reason("order", f"Job {job} of the same order key {label} {how}.", job=job)
 
 
 def limited(case: Case) -> Iterator[Reason]:
@@ -140,15 +137,14 @@ def limited(case: Case) -> Iterator[Reason]:
     policy, line = case.policy, case.line
     before = line.limit_before
     others = f" Of those that wait for it too, {counted(before, 'job')} came before." if before else ""
-    if policy.key_overall and line.limit_running >= policy.key_overall:
+    if line.limit_full:
         holders = [job for job in line.running if job.limit == label]
         told = f"Of the limit key {label} {counted(policy.key_overall, 'job')} may run at a time"
         runs = f", and {case.named(holders)} {are(holders)} running." if holders else "."
         job = case.id(holders[0].key) if holders else None
         yield Reason("limit", told + runs + others, job=job)
-    until_ms = rate_until(line.now_ms, line.limit_counted_ms, policy.key_rate_seconds)
-    if until_ms is not None:
-        until = iso(until_ms)
+    if line.limit_until_ms is not None:
+        until = iso(line.limit_until_ms)
         told = f"Of the limit key {label} {counted(policy.key_rate, 'job')} may start within"
         told += f" {policy.key_rate_seconds:g} s, and did; the next one may at {until}."
         yield Reason("limit", told + others, until=until)
@@ -189,13 +185,6 @@ def ahead(case: Case) -> Iterator[Reason]:
         nearest = case.id(place.nearest)
         told = f"{before}: {nearest}." if place.before == 1 else f"{before}; the last of them is {nearest}."
         yield Reason("ahead", told, job=nearest)
-
-
-def rate_until(now_ms: float, counted_ms: float | None, seconds: float) -> float | None:
-    """When a rate allows the next start; None: now. A clock that was set back must not close it for long."""
-    if counted_ms is None or abs(now_ms - counted_ms) >= seconds * 1000:
-        return None
-    return counted_ms + seconds * 1000
 
 
 def some(names: Sequence[str], count: int = 0) -> str:

@@ -85,16 +85,16 @@ async def test_one_that_waits_beside_the_line_has_no_place(store: Store) -> None
     assert await before(desk, "b") == 1, "nobody has looked at it yet"
     await desk.claim("ann", 9)
     line = await look(desk, "c")
-    assert (line.place, line.limit_running, line.limit_before) == (None, 1, 1)
+    assert (line.place, line.limit_full, line.limit_before) == (None, True, 1)
 
 
 async def test_an_order_tells_its_head_and_which_of_it_runs(desk: Desk) -> None:
     await desk.submit("a", "b", order_key="o")
     line = await look(desk, "b")
-    assert (line.order_head, line.order_running) == ("a", None)
+    assert (line.order_before, line.order_runs) == ("a", False)
     await desk.claim("ann", 9)
     line = await look(desk, "b")
-    assert (line.order_head, line.order_running) == ("a", "a")
+    assert (line.order_before, line.order_runs) == ("a", True)
 
 
 async def test_a_destroyed_group_begins_at_the_head_again(desk: Desk) -> None:

@@ -317,19 +317,28 @@ async def test_a_job_that_does_not_wait_has_no_reasons(desk: Desk) -> None:
     assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "value"),
-    [
-        ("limits", "l", "many"),
-        ("limits", "l", "1.5"),
-    ],
-)
-async def test_text_where_a_number_belongs_hides_no_job(
-    desk: Desk, store: Store, name: str, field: str, value: str
-) -> None:
+async def test_text_where_a_number_belongs_hides_no_job(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
     await desk.submit("a", limit_key="l", order_key="o")
-    await store.command("HSET", desk.keys[name], field, value)
+    await store.command("HSET", desk.keys["limits"], "l", "many")
     assert await watching(desk).explain(desk.keys, await desk.record("a"), None, []) is None
+
+
+async def test_a_count_that_is_not_a_whole_number_holds_a_job_up_as_it_does_in_a_claim(store: Store) -> None:
+    desk = Desk(store, key_overall=1)
+    why = await served(desk)
+    await desk.submit("a", limit_key="l", order_key="o")
+    await store.command("HSET", desk.keys["limits"], "l", "1.5")
+    assert words(await why("a")) == ["limit"]
+    assert await desk.claim() == []
+
+
+@pytest.mark.parametrize("value", ["many", "1.5"])
+async def test_a_count_that_no_gate_asks_for_holds_nothing_up(desk: Desk, store: Store, value: str) -> None:
+    why = await served(desk)
+    await desk.submit("a", limit_key="l", order_key="o")
+    await store.command("HSET", desk.keys["limits"], "l", value)
+    assert words(await why("a")) == ["next"]
 
 
 @pytest.mark.parametrize("value", ["inf", "1e300", "9999999999999999"])
