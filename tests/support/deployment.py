@@ -102,7 +102,10 @@ class Deployment:
             except StoreError:  # in a storm the store may be away just now
                 return False
 
-        await eventually("the consumer beats", beats, seconds=60.0)
+        try:
+            await eventually("the consumer beats", beats, seconds=60.0)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; it said:\n{consumer.log.read_text()}") from None
 
     async def gateway(self, *, again: GatewayProcess | None = None) -> GatewayProcess:
         """A gateway that answers; or again one, at the address where it was. Histories are read through the first."""
