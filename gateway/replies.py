@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tailrace.gateway.problems import Code, Refusal, encode, problem
+from tailrace.gateway.problems import Code, Refusal, problem
 from tailrace.streams.errors import (
     BadConfiguration,
     Forbidden,
@@ -30,10 +30,6 @@ LINGER_SECONDS = 2.0
 LINGER_BYTES = 32 * 1024 * 1024
 
 JSON = "application/json"
-
-
-def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return raw_reply(encode(value), status, headers)
 
 
 def raw_reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.producers.producer import fingerprint
@@ -14,8 +15,10 @@ from tailrace.streams.messages import Job, encode
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import (
+    Missed,
     Planned,
     Schedule,
+    ScheduleName,
     check_name,
     decode_schedule,
     encode_schedule,
@@ -26,6 +29,7 @@ from tailrace.streams.schedules import (
 )
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.validation import field_of
+from tailrace.streams.words import PlatformName, Seconds, Time, Word
 
 LARGEST = 64 * 1024  # of a definition: it is read at each of its ticks
 
@@ -139,22 +143,26 @@ def job_of(schedule: Schedule, tick_ms: int) -> tuple[Job, str]:
     return job, fingerprint(schedule.kind, schedule.args, schedule.options)
 
 
-def describe(planned: Planned) -> dict[str, Any]:
+class ScheduleSeen(Struct, frozen=True):
+    """A schedule as it is kept; `nextTick` is null while it is paused."""
+
+    name: ScheduleName
+    platform: PlatformName
+    kind: Word
+    args: Any
+    options: Options
+    cron: str | None
+    every_seconds: Seconds | None
+    tz: str
+    missed: Missed
+    paused: bool
+    nextTick: Time | None
+
+
+def describe(planned: Planned) -> ScheduleSeen:
     """A schedule as it is shown, over HTTP and from the command line."""
-    schedule = planned.schedule
-    return {
-        "name": schedule.name,
-        "platform": schedule.platform,
-        "kind": schedule.kind,
-        "args": schedule.args,
-        "options": schedule.options,
-        "cron": schedule.cron,
-        "every_seconds": schedule.every_seconds,
-        "tz": schedule.tz,
-        "missed": schedule.missed,
-        "paused": schedule.paused,
-        "nextTick": None if planned.next_ms is None else iso(planned.next_ms),
-    }
+    said = {name: getattr(planned.schedule, name) for name in ScheduleSeen.__struct_fields__[:-1]}
+    return ScheduleSeen(**said, nextTick=None if planned.next_ms is None else iso(planned.next_ms))
 
 
 def options_of(said: Any) -> Options:

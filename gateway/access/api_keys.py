@@ -9,10 +9,8 @@ from enum import StrEnum
 from typing import Final, Self
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tailrace.streams.errors import BadConfiguration, Forbidden
-from tailrace.streams.policies import Platforms
+from tailrace.streams.errors import BadConfiguration
 
 SETTING: Final = "TAILRACE_API_KEYS"
 CALLER: Final = "tailrace.caller"  # where a request's scope holds the key that it came with
@@ -94,27 +92,6 @@ class Keys:
 
 
 NO_KEYS: Final = Keys()
-
-
-class Narrowed(Platforms):
-    """The platforms of one key. To it the others are not there."""
-
-    def __init__(self, policies: Platforms, names: frozenset[str]) -> None:
-        own = {name: policy for name, policy in policies.items() if name in names}
-        # A lane may have the name of a platform. If that one is hidden, the lane is called by the first of ours in it.
-        hidden = policies.keys() - own.keys()
-        lanes = {policy.lane: name for name, policy in reversed(own.items())}
-        super().__init__(
-            {
-                name: replace(policy, lane=lanes[policy.lane]) if policy.lane in hidden else policy
-                for name, policy in own.items()
-            }
-        )
-
-    def known(self, name: str) -> str:
-        if name not in self._policies:
-            raise Forbidden(f"this key is for jobs of {', '.join(self)} only")
-        return name
 
 
 def new_secret() -> str:

@@ -7,8 +7,10 @@ comes back: what it shows may have a gap, and the histories of its jobs tell the
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 import anyio
+from msgspec import Struct
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
 from starlette.requests import Request
@@ -16,12 +18,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tailrace.gateway.live.frames import RESET, farewell, greeting, store_away
-from tailrace.gateway.live.job_stream import StreamConnection
+from tailrace.gateway.live.job_stream import LAST_ID, StreamConnection
 from tailrace.gateway.live.live import Live
+from tailrace.gateway.problems import Code
+from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id, split_id
-from tailrace.streams.messages import Hint, encode
+from tailrace.streams.messages import Event, Hint, encode
 from tailrace.streams.policies import Platforms
+from tailrace.streams.words import JobId, Ordinal
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
@@ -34,6 +39,20 @@ PING_EVENT = ServerSentEvent(comment="ping", sep="\n")
 
 # The library would cut streams off within half a second of a signal; ours say farewell when the server closes them.
 AppStatus.enable_automatic_graceful_drain = False
+
+
+route = group("events")
+
+PLATFORMS = Parameter("EventsPlatform", "query", "platform", "Only of these platforms, with commas between.")
+JOBS = Parameter("EventsJobs", "query", "jobs", f"Only of these jobs, with commas between; {MOST_JOBS} at most.")
+
+
+class LargeEvent(Struct, frozen=True):
+    """Stands for an event that is too large for the stream of all jobs; the history of its job has it."""
+
+    jobId: JobId
+    seq: Ordinal
+    status: Literal["large"]
 
 
 class Client:
@@ -133,7 +152,7 @@ class Audience:
         for hint in hints:
             job_id = join_id(platform, hint.key)
             # Too large to travel in the feed: where it can be read.
-            event = hint.event or encode({"jobId": job_id, "seq": hint.seq, "status": "large"})
+            event = hint.event or encode(LargeEvent(job_id, hint.seq, "large"))
             frame = b"data: %b\n\n" % event
             for client in clients:
                 client.hear(job_id, frame)
@@ -157,7 +176,21 @@ class Everything:
         self._platforms = platforms
         self._ping_seconds = ping_seconds
 
-    async def stream(self, request: Request) -> Response:
+    @route(
+        "GET",
+        "/api/events",
+        READ,
+        {200: Answer("The events, as they happen.", (Event, LargeEvent), media=(STREAM,))},
+        asks=(PLATFORMS, JOBS, *LAST_ID),
+        refuses=(Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN),
+        store=False,
+    )
+    async def follow_all(self, request: Request) -> Response:
+        """What happens from now on, of many jobs in one stream.
+
+        Events have no id here, and none is repeated: `event: reset` says that some may be missing, and the histories
+        have them.
+        """
         query = request.query_params
         platforms = frozenset(map(self._platforms.known, listed(query.get("platform"))))
         jobs = listed(query.get("jobs"))

@@ -8,7 +8,7 @@ wakes a task for each client and passes through the layers of an ASGI response, 
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 from starlette.requests import Request
@@ -19,8 +19,22 @@ from tailrace.gateway.live.channel import Channel
 from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
 from tailrace.gateway.live.history_pages import number_of
 from tailrace.gateway.live.live import AWAY, Live
-from tailrace.gateway.routes.jobs import Jobs
+from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Event
+
+route = group("events")
+
+PATH: Final = "/research/stream/"
+LAST_ID: Final = (
+    Parameter(
+        "LastEventId",
+        "header",
+        "Last-Event-ID",
+        "The id of the last event the caller has; one that is not known: all again.",
+    ),
+    Parameter("LastEventIdQuery", "query", "lastEventId", "The same, for who cannot send headers."),
+)
 
 SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
 
@@ -50,13 +64,27 @@ class StreamConnection(Protocol):
 class Streams:
     """The route of all streams."""
 
-    def __init__(self, live: Live, jobs: Jobs, ping_seconds: float) -> None:
+    def __init__(self, live: Live, ping_seconds: float) -> None:
         self._live = live
-        self._jobs = jobs
         self._ping_seconds = ping_seconds
 
-    async def stream(self, request: Request) -> Response:
-        keys, key = self._jobs.locate(request)
+    @route(
+        "GET",
+        PATH + "{job_id}",
+        READ,
+        {
+            200: Answer("The events, as they happen.", Event, media=(STREAM,)),
+            204: Answer("All was told, the last event is the one named. Stay away.", media=()),
+        },
+        asks=LAST_ID,
+        store=False,
+    )
+    async def follow_job(self, request: Request, keys: PlatformKeys, key: str) -> Response:
+        """The events of one job, live.
+
+        Each event is one default `message`. `event: end` comes after the last one, `event: reset` before everything is
+        told anew; both have `data: {}`. While the store is away there is one comment, and the stream closes: come back.
+        """
         last_id = request.headers.get("last-event-id") or request.query_params.get("lastEventId") or ""
         return Stream(self._live, keys, key, last_id, self._ping_seconds)
 

@@ -1,24 +1,41 @@
 """History: all that happened to a job so far, as the same events a stream shows."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tailrace.gateway.access.reach import Reach
 from tailrace.gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
 from tailrace.gateway.live.history_cache import KeptHistories, Told
 from tailrace.gateway.live.history_pages import Histories, HistoryPage, is_end
 from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
-from tailrace.gateway.routes.jobs import Jobs
+from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, group, kept
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import queued_event
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Event
 from tailrace.streams.replies import read_job
 from tailrace.streams.store.connection import Store
 
+route = group("events")
+
 MOST = 1_000_000
 PATH = "/research/history/"
+
+ATTEMPT: Final = Parameter(
+    "HistoryAttempt", "query", "attempt", "Only the events of the attempt that counts.", {"enum": ["current"]}
+)
+AFTER: Final = Parameter("HistoryAfter", "query", "after", "Only what came after the event with this id.")
+LIMIT: Final = Parameter(
+    "HistoryLimit",
+    "query",
+    "limit",
+    "At most so many; all unless said.",
+    {"type": "integer", "minimum": 1, "maximum": MOST},
+)
 
 _ASK_AGAIN = (b"cache-control", ASK_AGAIN.encode())
 
@@ -26,9 +43,9 @@ _ASK_AGAIN = (b"cache-control", ASK_AGAIN.encode())
 class History:
     """The route of all histories, and a short way to it."""
 
-    def __init__(self, store: Store, jobs: Jobs) -> None:
+    def __init__(self, store: Store, reach: Reach) -> None:
         self._store = store
-        self._jobs = jobs
+        self._reach = reach
         self._histories = Histories(store)
         self._kept = KeptHistories(self._tell)
 
@@ -51,7 +68,7 @@ class History:
             job_id = scope["path"][len(PATH) :]
             told = self._kept.get(job_id)
             if told is None:
-                job = self._jobs.find(job_id)
+                job = self._reach.find(job_id)
                 if job is None:
                     await app(scope, receive, send)
                     return
@@ -89,8 +106,15 @@ class History:
         page = await self._histories.whole(keys, key)
         return Told(body_of(page), tag_of(page.events) if page.record.state.ended else None)
 
-    async def show(self, request: Request) -> Response:
-        keys, key = self._jobs.locate(request)
+    @route(
+        "GET",
+        PATH + "{job_id}",
+        READ,
+        kept("In order, each once.", list[Event], None),
+        asks=(ATTEMPT, AFTER, LIMIT, IF_NONE_MATCH),
+    )
+    async def history_of_job(self, request: Request, keys: PlatformKeys, key: str) -> Response:
+        """The events of one job so far."""
         query = request.query_params
         limit, attempt, after = limit_of(query.get("limit")), query.get("attempt"), query.get("after", "")
         if attempt not in {None, "", "current"}:

@@ -9,10 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tailrace.gateway.live.live import Live
+from tailrace.gateway.route_table import READ, TEXT, Answer, group
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence
+
+route = group("process")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
@@ -28,7 +31,9 @@ class Metrics:
         self._live = live
         self._process = process
 
-    async def show(self, _: Request) -> Response:
+    @route("GET", "/metrics", READ, {200: Answer("The text format, version 0.0.4.", media=(TEXT,))})
+    async def metrics(self, _: Request) -> Response:
+        """Counts of this moment for Prometheus."""
         overviews = await take_overviews(self._store, self._platforms)
         consumers = await self._presence.see()
         registry = CollectorRegistry()

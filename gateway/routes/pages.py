@@ -10,7 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from tailrace.gateway.problems import Code
+from tailrace.gateway.route_table import HTML, IF_NONE_MATCH, PUBLIC, TEXT, UNCHANGED, Answer, Parameter, group
 from tailrace.streams.process.launch import PROGRAM
+
+route = group("page")
 
 FOLDER: Final = Path(__file__).parents[1] / "page"
 
@@ -51,6 +55,12 @@ LOCKED: Final = {
 }
 UNLOCKED: Final = dict.fromkeys(LOCKED, "")
 
+FILE_NAME: Final = Parameter(
+    "PageFile", "path", "name", "The name of a file of the page.", required=True, example="style.css"
+)
+PAGE: Final = Answer("The page.", media=(HTML,), headers=("ETag",))
+FILE: Final = Answer("The file.", media=("text/css", "text/javascript", "image/svg+xml", HTML), headers=("ETag",))
+
 
 class File(Struct, frozen=True):
     """One file of the page, as it is sent."""
@@ -78,6 +88,14 @@ class Pages:
         self._words = LOCKED if locked else UNLOCKED
         self._files = {path.name: read(path) for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES}
 
+    @route(
+        "GET",
+        "/",
+        PUBLIC,
+        {200: Answer("The page, or the words.", media=(HTML, TEXT)), 304: UNCHANGED},
+        asks=(IF_NONE_MATCH,),
+        store=False,
+    )
     async def welcome(self, request: Request) -> Response:
         """The page for a browser, a few words for everything else that asks."""
         if wants_html(request):
@@ -86,12 +104,24 @@ class Pages:
         headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
         return PlainTextResponse(WELCOME % {"url": request.base_url, **self._words}, headers=headers)
 
-    async def job(self, request: Request) -> Response:
-        """The same page for every job, whether there is such a job or not: the page asks for it and says so."""
+    @route("GET", "/jobs/{job_id}", PUBLIC, {200: PAGE, 304: UNCHANGED}, asks=(IF_NONE_MATCH,), store=False)
+    async def job_page(self, request: Request, _: str) -> Response:
+        """The page of one job: the same bytes for every id."""
+        # Whether there is such a job or not: the page asks for it and says so.
         return self._send(request, "index.html")
 
-    async def file(self, request: Request) -> Response:
-        return self._send(request, request.path_params["name"])
+    @route(
+        "GET",
+        "/page/{name}",
+        PUBLIC,
+        {200: FILE, 304: UNCHANGED},
+        asks=(FILE_NAME, IF_NONE_MATCH),
+        refuses=(Code.NOT_FOUND,),
+        store=False,
+    )
+    async def page_file(self, request: Request, name: str) -> Response:
+        """One file of the page."""
+        return self._send(request, name)
 
     def _send(self, request: Request, name: str, more: dict[str, str] | None = None) -> Response:
         forms = self._files.get(name)

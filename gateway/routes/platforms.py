@@ -1,45 +1,112 @@
-"""Platforms: each at a glance, its jobs by state, its dead letters, and starting or stopping the flow."""
+"""Platforms: each at a glance, its jobs by state, and starting or stopping the flow."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Final, get_args
 
-import msgspec
-from msgspec import Meta
+from msgspec import Struct
+from msgspec.structs import asdict
 from starlette.requests import Request
-from starlette.responses import Response
 
-from tailrace.gateway.problems import Code, Refusal
-from tailrace.gateway.replies import reply
-from tailrace.gateway.routes.bodies import ActBody, Body, Who, read_body
-from tailrace.gateway.routes.jobs import said, status_of, time_of
+from tailrace.gateway.bodies import ActBody
+from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
+from tailrace.gateway.routes.jobs import JobStatus, status_of, time_of
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.options import at_ms
+from tailrace.streams.messages import Failure
+from tailrace.streams.options import Priority
 from tailrace.streams.pauses import pause_platform
-from tailrace.streams.policies import Platforms
+from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.dead_letters import Group, Match, group_dead, list_dead, sweep_dead
 from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed, list_jobs
-from tailrace.streams.views.overview import Overview, take_overviews
+from tailrace.streams.views.overview import take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence
+from tailrace.streams.words import Count, JobId, Ordinal, PlatformName, Seconds, Time, Word
 
-SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
+route = group("platforms")
 
-STATES = {status_of(state): state for state in State}
+STATES: Final[Mapping[str, State]] = {status_of(state): state for state in State}
 
 
-class SweepBody(Body, frozen=True):
-    """Which failed jobs are meant, and how many at most; `ended_by`: only those that ended by then."""
+class JobListed(Struct, frozen=True, kw_only=True):
+    """A job in a list; its error is without the traceback."""
 
-    kind: str | None = None
-    error: str | None = None
-    ended_by: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=SWEEP_MOST)] = SWEEP
-    by: Who | None = None
+    jobId: JobId
+    status: JobStatus
+    kind: Word
+    priority: Priority
+    attempt: Ordinal | None
+    failures: Count
+    crashes: Count
+    createdAt: Time
+    startedAt: Time | None
+    endedAt: Time | None
+    runAt: Time | None
+    workerId: str | None
+    error: Failure | None
+
+
+class JobsPage(Struct, frozen=True):
+    """`next` goes into `after` for the following page; null: this was the last."""
+
+    data: list[JobListed]
+    next: str | None
+
+
+class PlatformSeen(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A platform at a glance; of ended jobs, those that are still kept."""
+
+    platform: PlatformName
+    waiting: Count
+    running: Count
+    delayed: Count
+    completed: Count
+    failed: Count
+    cancelled: Count
+    oldest_waiting_seconds: Seconds | None
+    paused: bool
+    paused_by: str | None
+    paused_since: Time | None
+    held_seconds: Seconds | None
+    consumers: list[str]
+
+
+class PlatformAndPolicy(PlatformSeen, frozen=True, kw_only=True, rename="camel"):
+    """A platform at a glance, and the rules it lives by."""
+
+    policy: Policy
+
+
+class Pause(Struct, frozen=True):
+    platform: PlatformName
+    paused: bool
+    pausedBy: str | None
+    pausedSince: Time | None
+
+
+PATH: Final = "/api/platforms/{platform}"
+A_PAGE: Final = ok("A page; it may be short, even empty, and not be the last.", JobsPage, None)
+
+WAIT: Final = Parameter(
+    "Wait",
+    "query",
+    "wait",
+    "0: by what is known at once; a consumer that was not seen to beat yet is not counted as alive.",
+    {"enum": ["0", "1"], "default": "1"},
+)
+STATE: Final = Parameter("State", "query", "state", "Which jobs.", {"enum": list(get_args(JobStatus))}, required=True)
+PAGE_LIMIT: Final = Parameter(
+    "PageLimit",
+    "query",
+    "limit",
+    "At most so many.",
+    {"type": "integer", "minimum": 1, "maximum": MOST, "default": LIMIT},
+)
+PAGE_AFTER: Final = Parameter(
+    "PageAfter", "query", "after", "The `next` of the page before.", {"type": "string", "maxLength": 200}
+)
 
 
 class PlatformRoutes:
@@ -51,88 +118,50 @@ class PlatformRoutes:
         self._platforms = platforms
         self._presence = presence
 
-    def locate(self, request: Request) -> PlatformKeys:
-        return locate(self._platforms, request)
-
-    async def list(self, request: Request) -> Response:
+    @route("GET", "/api/platforms", READ, ok("The platforms.", list[PlatformSeen]), asks=(WAIT,))
+    async def list_platforms(self, request: Request) -> list[PlatformSeen]:
+        """Every platform at a glance."""
         consumers = await seen(self._presence, request)
         overviews = await take_overviews(self._store, self._platforms)
         served = alive_on(consumers)
-        return reply({"data": [described(each, served.get(each.platform, [])) for each in overviews]})
+        return [PlatformSeen(**asdict(each), consumers=served.get(each.platform, [])) for each in overviews]
 
-    async def show(self, request: Request) -> Response:
-        keys = self.locate(request)
+    @route("GET", PATH, READ, ok("The platform.", PlatformAndPolicy), asks=(WAIT,))
+    async def show_platform(self, request: Request, keys: PlatformKeys) -> PlatformAndPolicy:
+        """One platform with its policy."""
         consumers = await seen(self._presence, request)
         (overview,) = await take_overviews(self._store, [keys.platform])
-        policy = msgspec.to_builtins(self._platforms[keys.platform])
-        alive = alive_on(consumers).get(keys.platform, [])
-        return reply({"data": {**described(overview, alive), "policy": policy}})
+        served, policy = alive_on(consumers).get(keys.platform, []), self._platforms[keys.platform]
+        return PlatformAndPolicy(**asdict(overview), consumers=served, policy=policy)
 
-    async def jobs(self, request: Request) -> Response:
-        keys = self.locate(request)
+    @route("GET", f"{PATH}/jobs", READ, A_PAGE, asks=(STATE, PAGE_LIMIT, PAGE_AFTER))
+    async def list_jobs(self, request: Request, keys: PlatformKeys) -> JobsPage:
+        """The jobs of one platform and state, page by page."""
         asked = request.query_params.get("state")
         if asked is None or asked not in STATES:
             missing = "is missing: " if asked is None else ""
             raise WrongField("state", f"{missing}one of {', '.join(STATES)}")
         limit, after = paging(request)
-        return page_reply(await list_jobs(self._store, keys, STATES[asked], limit, after))
+        return page_of(await list_jobs(self._store, keys, STATES[asked], limit, after))
 
-    async def dead(self, request: Request) -> Response:
-        keys = self.locate(request)
-        match = Match(request.query_params.get("kind"), request.query_params.get("error"))
-        limit, after = paging(request)
-        return page_reply(await list_dead(self._store, keys, match, limit, after))
+    @route(
+        "POST",
+        f"{PATH}/pause",
+        ACT,
+        ok("Paused. Whoever paused it first is named.", Pause, None),
+        takes=ActBody,
+        examples=({"by": "night shift"},),
+    )
+    async def pause_platform(self, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:
+        """Start no more jobs; what runs goes on."""
+        paused = await pause_platform(self._transitions, keys, body.by)
+        return Pause(keys.platform, True, paused.by, paused.since)
 
-    async def errors(self, request: Request) -> Response:
-        """The failed jobs of every platform, or of one, counted by the type of their error."""
-        platform = request.query_params.get("platform")
-        if platform is not None and platform not in self._platforms:
-            raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(self._platforms)}")
-        chosen = list(self._platforms) if platform is None else [platform]
-        groups = await group_dead(self._store, self._transitions, chosen)
-        return reply({"data": [grouped(group) for group in groups]})
-
-    async def replay(self, request: Request) -> Response:
-        """Reopen what matches, oldest first."""
-        keys = self.locate(request)
-        body = await read_body(request, SweepBody)
-        more = said(ActBody(by=body.by))
-        return await self._sweep(keys, body, "replayed", lambda key: self._transitions.reopen(keys, key, more))
-
-    async def drop(self, request: Request) -> Response:
-        """Remove what matches, oldest first."""
-        keys = self.locate(request)
-        body = await read_body(request, SweepBody)
-        return await self._sweep(keys, body, "dropped", partial(self._transitions.drop, keys))
-
-    async def _sweep(
-        self, keys: PlatformKeys, body: SweepBody, word: str, act: Callable[[str], Awaitable[str]]
-    ) -> Response:
-        match = Match(body.kind, body.error, at_ms(body.ended_by, "ended_by"))
-        swept = await sweep_dead(self._store, keys, match, act, body.limit)
-        return reply({word: swept.done, "left": swept.left})
-
-    async def pause(self, request: Request) -> Response:
-        """Start no more jobs of a platform; whoever paused it first is the one who is named."""
-        keys = self.locate(request)
-        body = await read_body(request, ActBody)
-        _, by, since = await pause_platform(self._transitions, keys, body.by)
-        return reply({"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since})
-
-    async def resume(self, request: Request) -> Response:
-        keys = self.locate(request)
-        await read_body(request, ActBody)
+    @route("POST", f"{PATH}/resume", ACT, ok("Not paused.", Pause, None), takes=ActBody)
+    async def resume_platform(self, _: Request, keys: PlatformKeys, __: ActBody) -> Pause:
+        """Start jobs again."""
         await self._transitions.resume(keys)
-        return reply({"platform": keys.platform, "paused": False, "pausedBy": None, "pausedSince": None})
-
-
-def locate(platforms: Platforms, request: Request) -> PlatformKeys:
-    """The keys of the platform in a request's path."""
-    name: str = request.path_params["platform"]
-    if name not in platforms:
-        known = ", ".join(platforms)
-        raise Refusal(Code.PLATFORM_NOT_FOUND, f"platform {name[:100]!r} is not declared; known are {known}")
-    return PlatformKeys(name)
+        return Pause(keys.platform, False, None, None)
 
 
 async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
@@ -157,32 +186,27 @@ def paging(request: Request) -> tuple[int, str]:
     return limit, after
 
 
-def page_reply(page: JobListing) -> Response:
-    return reply({"data": [listed(job) for job in page.jobs], "next": page.next})
+def page_of(page: JobListing) -> JobsPage:
+    return JobsPage([listed(job) for job in page.jobs], page.next)
 
 
-def listed(job: Listed) -> dict[str, Any]:
+def listed(job: Listed) -> JobListed:
     record = job.record
-    return {
-        "jobId": record.id,
-        "status": status_of(record.state),
-        "kind": record.kind,
-        "priority": record.band,
-        "attempt": record.attempt or None,
-        "failures": record.failures,
-        "crashes": record.crashes,
-        "createdAt": iso(record.accepted_ms),
-        "startedAt": time_of(record.started_ms),
-        "endedAt": time_of(record.ended_ms),
-        "runAt": time_of(job.until_ms),
-        "workerId": record.owner if record.state is State.RUNNING or record.state.ended else None,
-        "error": job.error,
-    }
-
-
-def grouped(group: Group) -> dict[str, Any]:
-    newest = listed(group.newest) if group.newest else None
-    return {"platform": group.platform, "error": group.error, "count": group.count, "newest": newest}
+    return JobListed(
+        jobId=record.id,
+        status=status_of(record.state),
+        kind=record.kind,
+        priority=record.band,
+        attempt=record.attempt or None,
+        failures=record.failures,
+        crashes=record.crashes,
+        createdAt=iso(record.accepted_ms),
+        startedAt=time_of(record.started_ms),
+        endedAt=time_of(record.ended_ms),
+        runAt=time_of(job.until_ms),
+        workerId=record.owner if record.state is State.RUNNING or record.state.ended else None,
+        error=job.error,
+    )
 
 
 def alive_on(consumers: list[ConsumerPresence]) -> dict[str, list[str]]:
@@ -192,21 +216,3 @@ def alive_on(consumers: list[ConsumerPresence]) -> dict[str, list[str]]:
         for platform in each.platforms if each.alive else ():
             served.setdefault(platform, []).append(each.owner)
     return served
-
-
-def described(overview: Overview, alive: list[str]) -> dict[str, Any]:
-    return {
-        "platform": overview.platform,
-        "waiting": overview.waiting,
-        "running": overview.running,
-        "delayed": overview.delayed,
-        "completed": overview.completed,
-        "failed": overview.failed,
-        "cancelled": overview.cancelled,
-        "oldestWaitingSeconds": overview.oldest_waiting_seconds,
-        "paused": overview.paused,
-        "pausedBy": overview.paused_by,
-        "pausedSince": overview.paused_since,
-        "heldSeconds": overview.held_seconds,
-        "consumers": alive,
-    }

@@ -1,14 +1,24 @@
 """Schedules over HTTP: keep, show, pause, resume, remove."""
 
+from typing import Final
+
 from msgspec import field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.replies import reply
-from tailrace.gateway.routes.bodies import Args, Body, Nothing, OptionsOfEach, Word, read_body
-from tailrace.producers.schedules import Schedules, describe, options_of
+from tailrace.gateway.bodies import Args, Body, Nothing, OptionsOfEach
+from tailrace.gateway.problems import Code
+from tailrace.gateway.route_table import ACT, NO_CONTENT, READ, Answer, Reply, group, ok
+from tailrace.producers.schedules import Schedules, ScheduleSeen, describe, options_of
 from tailrace.streams.errors import WrongField
-from tailrace.streams.schedules import Missed, Planned, Schedule, ScheduleName
+from tailrace.streams.schedules import Missed, Schedule, ScheduleName
+from tailrace.streams.words import Word
+
+route = group("schedules")
+
+ALL: Final = "/api/platforms/{platform}/schedules"
+ONE: Final = f"{ALL}/{{name}}"
+KEPT: Final = ok("Kept.", ScheduleSeen, "data", "Location")
 
 
 class ScheduleBody(Body, frozen=True):
@@ -31,41 +41,78 @@ class ScheduleRoutes:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
 
-    async def upsert(self, request: Request) -> Response:
-        body = await read_body(request, ScheduleBody)
-        platform, name = request.path_params["platform"], request.path_params.get("name", body.name)
-        if name is None or body.name not in {None, name}:
-            raise WrongField("name", "is missing" if name is None else "is not the one in the path")
+    @route("GET", ALL, READ, ok("The schedules, by name.", list[ScheduleSeen]))
+    async def list_schedules(self, _: Request, platform: str) -> list[ScheduleSeen]:
+        """The schedules of one platform."""
+        return [describe(planned) for planned in await self._schedules.list(platform)]
+
+    @route(
+        "POST",
+        ALL,
+        ACT,
+        KEPT,
+        takes=ScheduleBody,
+        examples=(
+            {"name": "nightly", "kind": "scan", "cron": "0 3 * * *", "tz": "UTC"},
+            {"name": "often", "kind": "scan", "every_seconds": 60},
+        ),
+        refuses=(Code.STORE_FULL,),
+    )
+    async def keep_schedule(self, _: Request, platform: str, body: ScheduleBody) -> Reply:
+        """Keep a schedule, new or changed.
+
+        Say either `cron` or `every_seconds`.
+        """
+        if body.name is None:
+            raise WrongField("name", "is missing")
+        return await self._keep(platform, body.name, body)
+
+    @route(
+        "POST",
+        ONE,
+        ACT,
+        KEPT,
+        takes=ScheduleBody,
+        examples=({"kind": "scan", "every_seconds": 60},),
+        refuses=(Code.STORE_FULL,),
+    )
+    async def keep_named_schedule(self, _: Request, platform: str, name: str, body: ScheduleBody) -> Reply:
+        """Keep a schedule, new or changed, by the name in the path."""
+        if body.name not in {None, name}:
+            raise WrongField("name", "is not the one in the path")
+        return await self._keep(platform, name, body)
+
+    async def _keep(self, platform: str, name: str, body: ScheduleBody) -> Reply:
         planned = await self._schedules.upsert(schedule_of(platform, name, body))
-        return answer(planned, {"Location": f"/api/platforms/{platform}/schedules/{name}"})
+        return Reply(describe(planned), headers={"Location": f"/api/platforms/{platform}/schedules/{name}"})
 
-    async def list(self, request: Request) -> Response:
-        found = await self._schedules.list(request.path_params["platform"])
-        return reply({"data": [describe(planned) for planned in found]})
+    @route("GET", ONE, READ, ok("The schedule.", ScheduleSeen), refuses=(Code.SCHEDULE_NOT_FOUND,))
+    async def show_schedule(self, _: Request, platform: str, name: str) -> ScheduleSeen:
+        """One schedule."""
+        return describe(await self._schedules.get(platform, name))
 
-    async def show(self, request: Request) -> Response:
-        return answer(await self._schedules.get(*place(request)))
+    @route("POST", f"{ONE}/pause", ACT, ok("Paused.", ScheduleSeen), takes=Nothing, refuses=(Code.SCHEDULE_NOT_FOUND,))
+    async def pause_schedule(self, _: Request, platform: str, name: str, __: Nothing) -> ScheduleSeen:
+        """No more ticks."""
+        return describe(await self._schedules.pause(platform, name))
 
-    async def pause(self, request: Request) -> Response:
-        await read_body(request, Nothing)
-        return answer(await self._schedules.pause(*place(request)))
+    @route(
+        "POST",
+        f"{ONE}/resume",
+        ACT,
+        ok("Not paused.", ScheduleSeen),
+        takes=Nothing,
+        refuses=(Code.SCHEDULE_NOT_FOUND, Code.STORE_FULL),
+    )
+    async def resume_schedule(self, _: Request, platform: str, name: str, __: Nothing) -> ScheduleSeen:
+        """Tick again, from now on."""
+        return describe(await self._schedules.resume(platform, name))
 
-    async def resume(self, request: Request) -> Response:
-        await read_body(request, Nothing)
-        return answer(await self._schedules.resume(*place(request)))
-
-    async def remove(self, request: Request) -> Response:
-        await read_body(request, Nothing)
-        await self._schedules.remove(*place(request))
+    @route("DELETE", ONE, ACT, {204: Answer(NO_CONTENT, media=())}, takes=Nothing, refuses=(Code.SCHEDULE_NOT_FOUND,))
+    async def remove_schedule(self, _: Request, platform: str, name: str, __: Nothing) -> Response:
+        """Forget a schedule; jobs it has submitted stay."""
+        await self._schedules.remove(platform, name)
         return Response(status_code=204)
-
-
-def place(request: Request) -> tuple[str, str]:
-    return request.path_params["platform"], request.path_params["name"]
-
-
-def answer(planned: Planned, headers: dict[str, str] | None = None) -> Response:
-    return reply({"data": describe(planned)}, headers=headers)
 
 
 def schedule_of(platform: str, name: str, body: ScheduleBody) -> Schedule:

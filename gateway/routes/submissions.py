@@ -4,26 +4,41 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
-from starlette.responses import Response
 
-from tailrace.gateway.replies import code_of, reply
-from tailrace.gateway.routes.bodies import SCHEMAS, Args, Body, JobKey, PlatformName, Word, read_body, wrong_field
-from tailrace.gateway.routes.jobs import AGAIN_SECONDS, accepted, links_of, status_of
+from tailrace.gateway.bodies import Args, Body, like, wrong_field
+from tailrace.gateway.problems import Code
+from tailrace.gateway.replies import code_of
+from tailrace.gateway.route_table import SUBMIT, Answer, Parameter, Reply, accepted, group
+from tailrace.gateway.routes.jobs import AGAIN_SECONDS, JobStatus, Links, links_of, status_of, where
 from tailrace.producers import Producer, Submission, Submitted
 from tailrace.producers.kinds import KINDS, Name, Text
 from tailrace.streams.errors import OtherBody, Refused, StoreError, WrongField
 from tailrace.streams.keys import join_id
 from tailrace.streams.options import Options, Priority
 from tailrace.streams.process.turns import in_turns
+from tailrace.streams.words import Count, JobId, JobKey, PlatformName, Word
+
+route = group("submit")
 
 BULK = 10_000
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _VISIBLE = re.compile(r"[!-~]{1,255}")
+
+ONCE: Final = Parameter(
+    "IdempotencyKey",
+    "header",
+    IDEMPOTENCY_KEY,
+    "The same key again is the same job, for as long as it is kept. Not beside an id in the body.",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+)
+REPLAYED: Final = "Idempotency-Replayed"
+NEW_WORK: Final = (Code.OTHER_BODY, Code.STORE_FULL, Code.PLATFORM_FORBIDDEN)
+JOB: Final = {"platform": "default", "kind": "scan", "args": {"params": {"product_ids": ["p-1"]}}}
 
 
 class ResearchBody(Body, frozen=True):
@@ -42,7 +57,7 @@ class JobBody(Options, Body, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class BulkBody(Body, frozen=True):
     # Each is decoded for itself: one that is wrong does not spoil the others.
-    jobs: Annotated[list[Any], Meta(max_length=BULK, extra_json_schema={"items": {"$ref": SCHEMAS + "JobBody"}})]
+    jobs: Annotated[list[Any], Meta(max_length=BULK, extra_json_schema={"items": like(JobBody)})]
 
 
 class WorkflowBody(Body, frozen=True):
@@ -52,39 +67,115 @@ class WorkflowBody(Body, frozen=True):
     jobId: JobKey | None = None
 
 
+class Accepted(Struct, frozen=True):
+    """A job in line, or the one that this request is the same as."""
+
+    jobId: JobId
+    status: JobStatus
+    links: Links
+    deduplicated: Literal[True] | UnsetType = UNSET  # another job holds the same `dedupe` key: this is that one
+
+
+class ResearchAccepted(Struct, frozen=True):
+    jobId: JobId
+    status: Literal["queued"]
+    message: str
+    streamUrl: str
+    historyUrl: str
+
+
+class WorkflowAccepted(Struct, frozen=True):
+    job_id: JobId
+    workflow_id: str
+    platform: PlatformName
+    status: JobStatus
+
+
+class BulkRefusal(Struct, frozen=True):
+    """Why one job of many was refused, and where it stood in the request."""
+
+    index: Count
+    code: Annotated[str, Meta(extra_json_schema={"enum": ["OTHER_BODY", "PLATFORM_FORBIDDEN", "WRONG_FIELD"]})]
+    field: str | None
+    detail: str
+
+
+class BulkLine(Struct, frozen=True):
+    """One job of many: where it is, or why it was refused."""
+
+    jobId: JobId | UnsetType = UNSET
+    status: JobStatus | UnsetType = UNSET
+    deduplicated: Literal[True] | UnsetType = UNSET
+    error: BulkRefusal | UnsetType = UNSET
+
+
+class BulkAccepted(Struct, frozen=True):
+    """One line for each job of the request, in its order."""
+
+    accepted: Count
+    refused: Count
+    jobs: list[BulkLine]
+
+
 class Submissions:
     """The routes that bring work."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
-    async def research(self, request: Request) -> Response:
-        body = await read_body(request, ResearchBody)
+    @route(
+        "POST",
+        "/research/start",
+        SUBMIT,
+        accepted("In line.", ResearchAccepted, None, REPLAYED),
+        takes=ResearchBody,
+        examples=({"query": "tides"}, {"query": "tides", "jobId": "tides-1"}),
+        asks=(ONCE,),
+        refuses=NEW_WORK,
+    )
+    async def start_research(self, request: Request, body: ResearchBody) -> Reply:
+        """Start a research."""
         key = key_of(request, body.jobId, "jobId")
         asked = Submission("research", "research", {"query": body.query}, key)
         job = await submit(self._producer, request, asked, {"id": "jobId", "args.query": "query"})
         links = links_of(job.id)
-        answer = {
-            "jobId": job.id,
-            "status": "queued",
-            "message": "The research was accepted; follow it at streamUrl.",
-            "streamUrl": links["stream"],
-            "historyUrl": links["history"],
-        }
-        return reply(answer, 202, {**accepted(job.id), **replayed(job, asked)})
+        message = "The research was accepted; follow it at streamUrl."
+        answer = ResearchAccepted(job.id, "queued", message, links.stream, links.history)
+        return Reply(answer, headers=headers_of(job, asked))
 
-    async def job(self, request: Request) -> Response:
-        body = await read_body(request, JobBody)
+    @route(
+        "POST",
+        "/api/jobs",
+        SUBMIT,
+        accepted("In line.", Accepted, None, REPLAYED),
+        takes=JobBody,
+        examples=(JOB, {**JOB, "id": "mine-1", "priority": "high", "delay_seconds": 60}),
+        asks=(ONCE,),
+        refuses=NEW_WORK,
+    )
+    async def submit_job(self, request: Request, body: JobBody) -> Reply:
+        """Submit a job.
+
+        The same id and body again is the same job. `Idempotency-Key` does the same for a job without an id.
+        The kind `drill` is 422 where it is switched off, as it is by default on a gateway with keys.
+        """
         asked = submission(body, key_of(request, body.id, "id"))
         job = await submit(self._producer, request, asked, {})
-        links = links_of(job.id)
-        answer: dict[str, Any] = {"jobId": job.id, "status": status_of(job.status), "links": links}
-        if deduplicated(asked, job):
-            answer["deduplicated"] = True
-        return reply(answer, 202, {**accepted(job.id), **replayed(job, asked)})
+        answer = Accepted(job.id, status_of(job.status), links_of(job.id), deduplicated(asked, job) or UNSET)
+        return Reply(answer, headers=headers_of(job, asked))
 
-    async def workflow(self, request: Request) -> Response:
-        body = await read_body(request, WorkflowBody)
+    @route(
+        "POST",
+        "/api/v2/workflows/execute",
+        SUBMIT,
+        accepted("In line.", WorkflowAccepted, "success", REPLAYED),
+        takes=WorkflowBody,
+        examples=({"workflow_id": "daily", "params": {"product_ids": ["p-1"]}},),
+        asks=(ONCE,),
+        refuses=NEW_WORK,
+    )
+    async def execute_workflow(self, request: Request, body: WorkflowBody) -> Reply:
+        """Run a workflow on `params.platform`, else on `default`."""
         platform = body.params.get("platform", "default")
         if not isinstance(platform, str):
             raise WrongField("params.platform", "must be a string")
@@ -99,20 +190,22 @@ class Submissions:
         if kind == "scan":
             names["args.params"] = "params"
         job = await submit(self._producer, request, asked, names)
-        data = {
-            "job_id": job.id,
-            "workflow_id": body.workflow_id,
-            "platform": platform,
-            "status": status_of(job.status),
-        }
-        headers = {**accepted(job.id), **replayed(job, asked)}
-        return reply({"success": True, "data": data}, 202, headers)
+        answer = WorkflowAccepted(job.id, body.workflow_id, platform, status_of(job.status))
+        return Reply(answer, headers=headers_of(job, asked))
 
-    async def jobs(self, request: Request) -> Response:
-        """Many at once: what is valid is accepted, the rest is named."""
+    @route(
+        "POST",
+        "/api/jobs/bulk",
+        SUBMIT,
+        {202: Answer("A line for each.", BulkAccepted, headers=("Retry-After",))},
+        takes=BulkBody,
+        examples=({"jobs": [JOB, {**JOB, "id": "mine-2"}]},),
+        refuses=(Code.STORE_FULL,),
+    )
+    async def submit_jobs(self, request: Request, body: BulkBody) -> Reply:
+        """Submit many jobs; what is valid is accepted."""
         if IDEMPOTENCY_KEY in request.headers:
             raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
-        body = await read_body(request, BulkBody)
         bodies = [checked(item) async for item in in_turns(body.jobs)]
         asked = [item if isinstance(item, WrongField) else submission(item, item.id) async for item in in_turns(bodies)]
         answers = iter(await self._submit_all(asked))
@@ -120,7 +213,7 @@ class Submissions:
         refused = sum(isinstance(result, Refused) for result in results)
         lines = [line(*each) async for each in in_turns(zip(range(len(results)), asked, results, strict=True))]
         again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
-        return reply({"accepted": len(results) - refused, "refused": refused, "jobs": lines}, 202, again)
+        return Reply(BulkAccepted(len(results) - refused, refused, lines), headers=again)
 
     async def _submit_all(self, asked: Sequence[Submission | WrongField]) -> list[Submitted | Refused]:
         """Submit what is valid. An error that names jobs names them by their places in the request."""
@@ -178,15 +271,13 @@ def checked(item: Any) -> JobBody | WrongField:
         return error
 
 
-def line(index: int, asked: Submission | WrongField, result: Submitted | Refused) -> dict[str, Any]:
+def line(index: int, asked: Submission | WrongField, result: Submitted | Refused) -> BulkLine:
     """One job of many: where it is, or where it stood in the request and why it was refused."""
     if isinstance(result, Refused):
         field = getattr(result, "field", None)
-        return {"error": {"index": index, "code": code_of(result).name, "field": field, "detail": str(result)}}
-    told: dict[str, Any] = {"jobId": result.id, "status": status_of(result.status)}
-    if isinstance(asked, Submission) and deduplicated(asked, result):
-        told["deduplicated"] = True
-    return told
+        return BulkLine(error=BulkRefusal(index, code_of(result).name, field, str(result)))
+    again = isinstance(asked, Submission) and deduplicated(asked, result)
+    return BulkLine(result.id, status_of(result.status), again or UNSET)
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
@@ -203,7 +294,7 @@ def deduplicated(asked: Submission, job: Submitted) -> bool:
     return job.replayed and (asked.id is None or job.id != join_id(asked.platform, asked.id))
 
 
-def replayed(job: Submitted, asked: Submission | None = None) -> dict[str, str]:
-    """Says that this very request was accepted before; another job's dedupe key is another matter."""
-    again = job.replayed and not (asked and deduplicated(asked, job))
-    return {"Idempotency-Replayed": "true"} if again else {}
+def headers_of(job: Submitted, asked: Submission) -> dict[str, str]:
+    """Where the job is, and whether this very request was accepted before; a dedupe key of another job is not that."""
+    again = job.replayed and not deduplicated(asked, job)
+    return {**where(job.id), **({REPLAYED: "true"} if again else {})}

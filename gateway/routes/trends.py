@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import anyio
+from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import Response
 
-from tailrace.gateway.replies import reply
+from tailrace.gateway.route_table import READ, group, ok
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
 from tailrace.streams.transitions import Tally, Transitions
+from tailrace.streams.words import Count, Seconds
+
+route = group("platforms")
 
 EVERY_SECONDS = 10.0  # one call to the store for all platforms
 SAMPLES = 60  # ten minutes
@@ -22,6 +25,22 @@ AT_ONCE = 50  # platforms in one call: a few milliseconds of the server's time a
 
 Sample = Mapping[str, Tally]  # by platform
 OUTCOMES = Tally._fields[1:]
+
+
+class Trend(Struct, frozen=True):
+    """How many waited at each look, and how many ended until it and how, oldest first; null where nothing is known."""
+
+    depth: list[Count | None]
+    completed: list[Count | None]
+    failed: list[Count | None]
+    cancelled: list[Count | None]
+
+
+class Trends(Struct, frozen=True):
+    """The last ten minutes, as this gateway saw them."""
+
+    everySeconds: Seconds
+    platforms: dict[str, Trend]
 
 
 class Sampler:
@@ -57,27 +76,29 @@ class Sampler:
         return found
 
 
-class Trends:
+class TrendRoutes:
     """The route of these samples."""
 
     def __init__(self, sampler: Sampler, platforms: Platforms) -> None:
         self._sampler = sampler
         self._platforms = platforms
 
-    async def show(self, _: Request) -> Response:
+    @route("GET", "/api/trends", READ, ok("A line for each platform.", Trends), store=False)
+    async def list_trends(self, _: Request) -> Trends:
+        """How deep the lines were and how many jobs ended, of late."""
         samples = list(self._sampler.samples)
         lines = {platform: line_of(platform, samples) for platform in self._platforms}
-        return reply({"data": {"everySeconds": self._sampler.every_seconds, "platforms": lines}})
+        return Trends(self._sampler.every_seconds, lines)
 
 
-def line_of(platform: str, samples: Sequence[Sample]) -> dict[str, list[int | None]]:
+def line_of(platform: str, samples: Sequence[Sample]) -> Trend:
     """Oldest first; None where nothing is known, as after a gap or when the store was emptied in between."""
     tallies = [sample.get(platform) for sample in samples]
-    line: dict[str, list[int | None]] = {"depth": [tally and tally.waiting for tally in tallies][-SAMPLES:]}
-    for place, outcome in enumerate(OUTCOMES, 1):
-        ended = [None] * bool(tallies) + [grown(place, *both) for both in pairwise(tallies)]
-        line[outcome] = ended[-SAMPLES:]
-    return line
+    ended = {
+        outcome: ([None] * bool(tallies) + [grown(place, *both) for both in pairwise(tallies)])[-SAMPLES:]
+        for place, outcome in enumerate(OUTCOMES, 1)
+    }
+    return Trend([tally and tally.waiting for tally in tallies][-SAMPLES:], **ended)
 
 
 def grown(place: int, before: Tally | None, after: Tally | None) -> int | None:

@@ -14,7 +14,7 @@ from tailrace.streams.views.census import Census, describe, take_census
 def run(options: argparse.Namespace) -> int:
     census = anyio.run(take, options)
     if options.json:
-        print(msgspec.json.encode(describe(census)).decode())
+        print(msgspec.json.encode({"success": True, "data": describe(census)}).decode())
     else:
         show(census)
     return 0

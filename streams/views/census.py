@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct, json
 
@@ -14,6 +13,7 @@ from tailrace.streams.replies import read_args, read_jobs
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.server import to_ms
+from tailrace.streams.words import Count, JobId, Percent, PlatformName, Seconds, Time
 
 PAGE = 250  # running jobs that are read in one trip
 
@@ -34,21 +34,42 @@ class Census(Struct, frozen=True):
     waiting: dict[str, int]  # platform -> jobs, only where some wait
 
 
-def describe(census: Census) -> dict[str, Any]:
+class JobRunning(Struct, frozen=True):
+    platform: PlatformName
+    job_id: JobId
+    workflow_id: str
+    started_at: Time
+    elapsed_seconds: Seconds
+    progress: Percent | None
+
+
+class RunningCounts(Struct, frozen=True):
+    running_count: Count
+    queued_count: Count
+
+
+class RunningNow(Struct, frozen=True):
+    """What runs, and how many jobs wait on which platform."""
+
+    running: list[JobRunning]
+    queued: dict[str, Count]
+    summary: RunningCounts
+
+
+def describe(census: Census) -> RunningNow:
     """A census as the seeds' clients read it, over HTTP and from the command line."""
     running = [
-        {
-            "platform": job.record.platform,
-            "job_id": job.record.id,
-            "workflow_id": job.workflow_id,
-            "started_at": iso(job.record.started_ms or 0),
-            "elapsed_seconds": round(job.elapsed_seconds, 3),
-            "progress": job.progress,
-        }
+        JobRunning(
+            job.record.platform,
+            job.record.id,
+            job.workflow_id,
+            iso(job.record.started_ms or 0),
+            round(job.elapsed_seconds, 3),
+            job.progress,
+        )
         for job in census.running
     ]
-    counts = {"running_count": len(running), "queued_count": sum(census.waiting.values())}
-    return {"success": True, "data": {"running": running, "queued": census.waiting, "summary": counts}}
+    return RunningNow(running, census.waiting, RunningCounts(len(running), sum(census.waiting.values())))
 
 
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:

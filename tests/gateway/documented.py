@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from tailrace.gateway.documents.around import STREAM
 from tailrace.gateway.problems import PROBLEM
+from tailrace.gateway.route_table import STREAM
 
 SAME = {"HEAD": "GET"}  # served wherever the other is, and not described apart
 

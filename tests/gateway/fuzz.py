@@ -13,7 +13,7 @@ import redis
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from tailrace.gateway.documents.around import STREAM
+from tailrace.gateway.route_table import STREAM
 from tests.gateway.documented import Document, Told
 from tests.gateway.hostile import BODIES, METHODS, NAMES, PARTS, QUERIES, TEXTS, TOKENS, TYPES, VALUES
 

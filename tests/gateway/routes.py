@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from starlette.routing import Route
 
-from tailrace.gateway.access.guard import NEEDS, PUBLIC
-from tailrace.gateway.app import create_app
+from tailrace.gateway.app import TABLE, create_app
+from tailrace.gateway.route_table import PUBLIC
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.settings import StreamsSettings
@@ -24,7 +24,7 @@ def routes() -> Iterator[tuple[str, str]]:
 
 
 ROUTES = sorted(routes())
-CLOSED = [(method, path) for method, path in ROUTES if NEEDS.get(f"{method} {path}") is not PUBLIC]
+CLOSED = [(method, path) for method, path in ROUTES if TABLE[f"{method} {path}"].scope is not PUBLIC]
 JOB_ROUTES = [(method, path) for method, path in CLOSED if "{job_id}" in path]
 
 

@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from tailrace.gateway.access.api_keys import Scope
-from tailrace.gateway.access.guard import NEEDS, PUBLIC
+from tailrace.gateway.app import TABLE
+from tailrace.gateway.route_table import PUBLIC
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
@@ -35,13 +36,12 @@ async def lines_until(response: httpx2.Response, word: str) -> str:
     return told
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_every_route_says_which_scope_it_needs(method: str, path: str) -> None:
-    assert f"{method} {path}" in NEEDS, "add it to NEEDS in gateway/guard.py"
+def test_every_route_is_in_the_table_and_every_row_is_served() -> None:
+    assert {f"{method} {path}" for method, path in ROUTES} == set(TABLE)
 
 
 def test_hardly_anything_is_public() -> None:
-    public = {route for route, need in NEEDS.items() if need is PUBLIC}
+    public = {name for name, said in TABLE.items() if said.scope is PUBLIC}
     assert public == {
         "GET /",
         "GET /jobs/{job_id}",
@@ -104,7 +104,7 @@ async def test_no_way_of_writing_a_path_leads_past_the_guard(locked: httpx2.Asyn
 @pytest.mark.parametrize("scope", Scope)
 async def test_a_scope_is_good_for_its_routes_and_no_others(locked: httpx2.AsyncClient, scope: Scope) -> None:
     for method, path in CLOSED:
-        need = NEEDS[f"{method} {path}"]
+        need = TABLE[f"{method} {path}"].scope
         allowed = scope is Scope.ADMIN or need is scope or not isinstance(need, Scope)
         answer = await status(locked, method, path, OF_SCOPE[scope])
         assert (answer != 403) is allowed, f"{method} {path} answered {answer}"

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tailrace.gateway.access.guard import NEEDS
-from tailrace.gateway.routes.bodies import BODY_BYTES, DEPTH
+from tailrace.gateway.app import TABLE
+from tailrace.gateway.bodies import BODY_BYTES, DEPTH
 from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, untouched
 from tests.support.problems import JSON, problem_of
@@ -275,7 +275,7 @@ async def test_unknown_paths_and_methods_are_problems_too(http: httpx2.AsyncClie
 
 async def test_allow_names_every_method_of_a_path(http: httpx2.AsyncClient) -> None:
     served: dict[str, set[str]] = {}
-    for method, path in (route.split() for route in NEEDS):
+    for method, path in (route.split() for route in TABLE):
         served.setdefault(path, set()).update({"GET", "HEAD"} if method == "GET" else {method})
     served["/api/jobs/bulk"] |= served["/api/jobs/{job_id}"]  # it is a job's id as well
     for path, methods in served.items():

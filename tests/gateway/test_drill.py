@@ -6,7 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.gateway.documents.openapi import document
+from tailrace.gateway.app import TABLE
+from tailrace.gateway.openapi import document
 from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document
 from tests.gateway.gateways import gateway_thread
@@ -74,7 +75,7 @@ async def test_a_gateway_without_keys_can_refuse_drills_too(valkey_url: str) -> 
 
 
 async def test_every_example_of_the_document_works_without_drills(shut: httpx2.AsyncClient) -> None:
-    described = Document(document(locked=True))
+    described = Document(document(TABLE, locked=True))
     for route, operation in described.routes.items():
         method, path = route.split()
         taken = described.body(route)

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tailrace.gateway.documents.around import STREAM
-from tailrace.gateway.documents.openapi import document
+from tailrace.gateway.app import TABLE
+from tailrace.gateway.openapi import document
+from tailrace.gateway.route_table import STREAM
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.messages import About, RefusedWrites, encode
@@ -35,7 +36,7 @@ overall = 2
 lane = "{FOREIGN}"
 overall = 2
 """
-DOCUMENT = Document(document(locked=True))
+DOCUMENT = Document(document(TABLE, locked=True))
 GETS = sorted(route.split()[1] for route in DOCUMENT.routes if route.startswith("GET "))
 OTHERS = sorted(route for route in DOCUMENT.routes if not route.startswith("GET "))
 

@@ -12,13 +12,11 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tailrace.gateway.access.api_keys import Keys, Scope
-from tailrace.gateway.access.guard import NEEDS, PUBLIC
-from tailrace.gateway.app import create_app
-from tailrace.gateway.documents.around import STREAM
-from tailrace.gateway.documents.openapi import OPERATIONS, document
+from tailrace.gateway.app import TABLE, create_app
+from tailrace.gateway.openapi import document
 from tailrace.gateway.problems import Code
-from tailrace.gateway.routes.jobs import status_of
-from tailrace.gateway.routes.schemas import JobStatus
+from tailrace.gateway.route_table import PUBLIC, STREAM
+from tailrace.gateway.routes.jobs import JobStatus, status_of
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.settings import StreamsSettings
@@ -30,7 +28,7 @@ from tests.gateway.keyrings import OF_SCOPE, SHOPS, WHOLE, shown
 from tests.gateway.routes import ROUTES
 from tests.support.builders import Desk
 
-DOCUMENTS = {locked: document(locked=locked) for locked in (False, True)}
+DOCUMENTS = {locked: document(TABLE, locked=locked) for locked in (False, True)}
 
 
 @pytest.fixture(params=[False, True], ids=["open", "locked"])
@@ -62,7 +60,7 @@ def test_every_reference_leads_somewhere(told: dict[str, Any]) -> None:
 
 
 def test_each_operation_has_a_name_of_its_own() -> None:
-    names = [operation.id for operation in OPERATIONS.values()]
+    names = [operation.id for operation in TABLE.values()]
     assert len(set(names)) == len(names)
 
 
@@ -79,7 +77,7 @@ def test_the_codes_are_those_of_the_readme() -> None:
 def test_with_keys_it_says_which_scope_is_needed_and_what_may_be_shown() -> None:
     for path, item in DOCUMENTS[True]["paths"].items():
         for method, operation in item.items():
-            need = NEEDS[f"{method.upper()} {path}"]
+            need = TABLE[f"{method.upper()} {path}"].scope
             scopes = [str(need)] if isinstance(need, Scope) else []
             ways = ["key", "session"] + ["ticket"] * (path == "/research/stream/{job_id}")
             assert operation["security"] == ([] if need is PUBLIC else [{way: scopes} for way in ways])
@@ -144,7 +142,7 @@ async def test_every_example_works(http: httpx2.AsyncClient) -> None:
                 assert answer.is_success, (route, example, answer.text)
                 described.judge(method, route, seen(answer))
                 asked += 1
-    assert asked >= len([operation for operation in OPERATIONS.values() if operation.examples])
+    assert asked >= len([operation for operation in TABLE.values() if operation.examples])
 
 
 def seen(answer: httpx2.Response) -> Told:
@@ -331,7 +329,7 @@ async def test_behind_keys_the_answers_are_as_described_too(locked: httpx2.Async
     ask = Witness(locked, Document(DOCUMENTS[True]))
     await desk.submit("a")
     for method, path in ROUTES:
-        need = NEEDS[f"{method} {path}"]
+        need = TABLE[f"{method} {path}"].scope
         for name, value in PLACES.items():
             path = path.replace(name, value)
         if need is not PUBLIC:

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tailrace.gateway.access.api_keys import Keys, Scope
-from tailrace.gateway.access.guard import NEEDS
+from tailrace.gateway.app import TABLE
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.keys import session_key
 from tailrace.streams.store.connection import Store
@@ -141,7 +141,7 @@ async def test_a_session_is_good_for_as_much_as_its_key(locked: httpx2.AsyncClie
     for method, path in CLOSED:
         if path == "/api/session":
             continue
-        need = NEEDS[f"{method} {path}"]
+        need = TABLE[f"{method} {path}"].scope
         async with locked.stream(method, filled(path), headers=held) as response:
             assert (response.status_code != 403) is (scope in {Scope.ADMIN, need}), f"{method} {path}"
             assert response.status_code != 401

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from tailrace.gateway.routes import trends
-from tailrace.gateway.routes.trends import SAMPLES, Sampler, line_of
+from tailrace.gateway.routes.trends import SAMPLES, Sampler, Trend, line_of
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Tally, Transitions
@@ -15,30 +15,25 @@ from tests.support.eventually import eventually
 
 def test_what_ended_is_the_difference_of_two_looks_by_outcome() -> None:
     samples = [{"kurly": Tally(3, 10, 2, 0)}, {"kurly": Tally(2, 11, 2, 0)}, {"kurly": Tally(0, 12, 5, 1)}]
-    assert line_of("kurly", samples) == {
-        "depth": [3, 2, 0],
-        "completed": [None, 1, 1],
-        "failed": [None, 0, 3],
-        "cancelled": [None, 0, 1],
-    }
+    assert line_of("kurly", samples) == Trend(
+        depth=[3, 2, 0], completed=[None, 1, 1], failed=[None, 0, 3], cancelled=[None, 0, 1]
+    )
 
 
 def test_a_gap_is_not_a_crowd_and_an_emptied_store_begins_again() -> None:
     counts = [(3, 10), None, (0, 90), (1, 2), (1, 3)]
     samples = [{"kurly": Tally(*each, 0, 0)} if each else {} for each in counts]
     line = line_of("kurly", samples)
-    assert (line["depth"], line["completed"]) == ([3, None, 0, 1, 1], [None, None, None, None, 1])
-    unknown = line_of("ably", samples)
-    assert set(unknown) == {"depth", "completed", "failed", "cancelled"}
-    assert all(each == [None] * 5 for each in unknown.values())
-    assert all(each == [] for each in line_of("ably", []).values())
+    assert (line.depth, line.completed) == ([3, None, 0, 1, 1], [None, None, None, None, 1])
+    assert line_of("ably", samples) == Trend([None] * 5, [None] * 5, [None] * 5, [None] * 5)
+    assert line_of("ably", []) == Trend([], [], [], [])
 
 
 def test_no_more_than_ten_minutes_are_told() -> None:
     samples = [{"kurly": Tally(n, 2 * n, n, 0)} for n in range(SAMPLES + 1)]
     line = line_of("kurly", samples)
-    assert line["depth"] == list(range(1, SAMPLES + 1))
-    assert (line["completed"], line["failed"], line["cancelled"]) == ([2] * SAMPLES, [1] * SAMPLES, [0] * SAMPLES)
+    assert line.depth == list(range(1, SAMPLES + 1))
+    assert (line.completed, line.failed, line.cancelled) == ([2] * SAMPLES, [1] * SAMPLES, [0] * SAMPLES)
 
 
 async def test_a_look_takes_every_platform_and_leaves_no_trace(

@@ -7,7 +7,7 @@ import pytest
 from starlette.applications import Starlette
 
 from tailrace.gateway.app import create_app
-from tailrace.gateway.routes.bodies import BODY_BYTES, BRACKETS
+from tailrace.gateway.bodies import BODY_BYTES, BRACKETS
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.messages import encode
 from tailrace.streams.process.settings import Environment

@@ -21,9 +21,9 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from tailrace.gateway.access.limits import HELD, Budget, HeldBytes
+from tailrace.gateway.bodies import read_body
 from tailrace.gateway.problems import Code, Refusal
-from tailrace.gateway.routes.bodies import read_body
-from tailrace.gateway.routes.platforms import SweepBody
+from tailrace.gateway.routes.dead_letters import SweepBody
 from tailrace.ops.up.own_store import free_port
 from tests.gateway.raw import answer_to
 from tests.support.builders import Desk

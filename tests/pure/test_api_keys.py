@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.gateway.access.api_keys import NO_KEYS, Keys, Narrowed, Scope, entry_of, new_secret
+from tailrace.gateway.access.api_keys import NO_KEYS, Keys, Scope, entry_of, new_secret
 from tailrace.gateway.access.limits import BODY_BYTES, Bucket, Caps, Patience
+from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, Forbidden

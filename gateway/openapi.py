@@ -1,7 +1,8 @@
 """The document at /openapi.json: what can be asked here, what is answered and refused, for programs and their makers.
 
-It is made of the shapes that the routes decode and of the tables beside it. It names nothing of this deployment: no
-platform that was declared here, no consumer, no key. So everybody may read it, and it is the same for all.
+It is made of the table of routes and of the shapes that they decode and answer with. It names nothing of this
+deployment: no platform that was declared here, no consumer, no key. So everybody may read it, and it is the same for
+all.
 """
 
 import re
@@ -15,22 +16,33 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.access.api_keys import Scope
-from tailrace.gateway.access.guard import ADMIN, NEEDS, PUBLIC, STREAMS
 from tailrace.gateway.access.origins import SAFE
 from tailrace.gateway.access.tickets import COOKIE
-from tailrace.gateway.documents.around import AROUND, STREAM, Answer, Operation
-from tailrace.gateway.documents.jobs import JOBS
-from tailrace.gateway.documents.platforms import PLATFORMS
+from tailrace.gateway.bodies import SCHEMAS
+from tailrace.gateway.live.job_stream import PATH as TICKETED
 from tailrace.gateway.problems import PROBLEM, Code, Problem, encode
 from tailrace.gateway.replies import JSON
-from tailrace.gateway.routes.bodies import SCHEMAS
+from tailrace.gateway.route_table import (
+    IF_NONE_MATCH,
+    PUBLIC,
+    STREAM,
+    STRING,
+    TABLE,
+    UNCHANGED,
+    Answer,
+    Endpoint,
+    Open,
+    Parameter,
+    group,
+)
 from tailrace.gateway.routes.pages import Forms, forms_of, send
-from tailrace.gateway.routes.parameters import HEADERS, OF_PATH, PARAMETERS
 from tailrace.producers.kinds import KINDS
+from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM
+from tailrace.streams.messages import Failure
 from tailrace.streams.options import Options
+from tailrace.streams.schedules import NAME_FORM
 
-OPERATIONS: Final[Mapping[str, Operation]] = {**AROUND, **JOBS, **PLATFORMS}
+route = group("process")
 
 ABOUT: Final = (
     "Background jobs with one visible history each. JSON is compact, times are ISO 8601 in UTC with milliseconds. "
@@ -57,52 +69,99 @@ SCHEMES: Final = {
 }
 
 
+def _path(id: str, name: str, what: str, form: str, example: str) -> Parameter:
+    return Parameter(id, "path", name, what, {"type": "string", "pattern": f"^{form}$"}, required=True, example=example)
+
+
+OF_PATH: Final = {
+    "job_id": _path(
+        "JobId",
+        "job_id",
+        "The id of a job: its platform, a dot, its key.",
+        rf"{PLATFORM_FORM}\.{KEY_FORM}",
+        "research.tides-1",
+    ),
+    "platform": _path("Platform", "platform", "A declared platform.", PLATFORM_FORM, "default"),
+    "name": _path("ScheduleName", "name", "The name of a schedule.", NAME_FORM, "nightly"),
+}
+"""What a part of a path is, unless its route says so itself."""
+
+
+def _header(what: str, schema: Mapping[str, Any] = STRING, *, always: bool = True) -> dict[str, Any]:
+    return {"description": what, "schema": dict(schema), "required": always}
+
+
+HEADERS: Final[Mapping[str, dict[str, Any]]] = {
+    "Location": _header("Where to look from now on."),
+    "Retry-After": _header("In how many seconds to come back.", {"type": "integer", "minimum": 1}),
+    "ETag": _header("Names these very bytes.", always=False),
+    "Idempotency-Replayed": _header("This very request was accepted before.", {"enum": ["true"]}, always=False),
+    "Set-Cookie": _header("The session.", always=False),
+    "WWW-Authenticate": _header("How to come back."),
+}
+
+OF_EVERY_ROUTE: Final = frozenset({Code.MALFORMED, Code.TOO_SLOW, Code.TOO_MANY_CONNECTIONS, Code.INTERNAL})
+OF_A_BODY: Final = frozenset({Code.TOO_LARGE, Code.NOT_JSON, Code.WRONG_FIELD, Code.TOO_MANY_BYTES})
+OF_THE_STORE: Final = frozenset({Code.STORE_AWAY, Code.STORE_UNFIT})
+OF_KEYS: Final = frozenset({Code.UNAUTHORIZED, Code.PLATFORM_FORBIDDEN, Code.SCOPE_MISSING, Code.WORKER_SHARED})
+
+
 class OpenApi:
     """The route of the document."""
 
     def __init__(self, *, locked: bool) -> None:
         self._forms = forms(locked)
 
-    async def show(self, request: Request) -> Response:
+    @route(
+        "GET",
+        "/openapi.json",
+        PUBLIC,
+        {200: Answer("OpenAPI 3.1.", dict[str, Any], headers=("ETag",)), 304: UNCHANGED},
+        asks=(IF_NONE_MATCH,),
+        store=False,
+    )
+    async def document(self, request: Request) -> Response:
+        """This document."""
         return send(request, self._forms, {"Cache-Control": "no-cache"})
 
 
 @lru_cache
 def forms(locked: bool) -> Forms:
     """As it is sent; the same for every application of a process, and made once."""
-    return forms_of(encode(document(locked=locked)), JSON)
+    return forms_of(encode(document(TABLE, locked=locked)), JSON)
 
 
-def document(*, locked: bool) -> dict[str, Any]:
+def document(table: Mapping[str, Endpoint], *, locked: bool) -> dict[str, Any]:
     """OpenAPI 3.1; `locked`: of a gateway with keys."""
     shapes = Shapes()
     paths: dict[str, dict[str, Any]] = {}
     refusals: dict[str, dict[str, Any]] = {}
-    for route, operation in OPERATIONS.items():
-        method, path = route.split()
-        refused = list(refused_with(codes_of(route, operation, locked=locked)))
+    parameters: dict[str, dict[str, Any]] = {}
+    for said in table.values():
+        refused = list(refused_with(codes_of(said, locked=locked)))
         refusals.update({name: refusal(status, codes) for name, status, codes in refused})
         told: dict[str, Any] = {
-            "operationId": operation.id,
-            "summary": operation.does,
-            "tags": [operation.group],
+            "operationId": said.id,
+            "summary": said.does,
+            "tags": [said.group],
             "responses": {
-                **{str(status): shapes.answer(answer) for status, answer in operation.answers.items()},
+                **{str(status): shapes.answer(answer) for status, answer in said.answers.items()},
                 **{str(status): {"$ref": f"#/components/responses/{name}"} for name, status, _ in refused},
             },
         }
-        if operation.more:
-            told["description"] = operation.more
-        if parameters := parameters_of(path, operation):
-            told["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in parameters]
-        if operation.takes and method != "DELETE":  # there a body is read and checked, but HTTP gives it no meaning
-            told["requestBody"] = shapes.body(operation.takes, operation.examples)
+        if said.more:
+            told["description"] = said.more
+        if asked := parameters_of(said):
+            parameters.update({each.id: parameter(each) for each in asked})
+            told["parameters"] = [{"$ref": f"#/components/parameters/{each.id}"} for each in asked]
+        if said.takes and said.method != "DELETE":  # there a body is read and checked, but HTTP gives it no meaning
+            told["requestBody"] = shapes.body(said.takes, said.examples)
         if locked:
-            told["security"] = security_of(route)
-        paths.setdefault(path, {})[method.lower()] = told
+            told["security"] = security_of(said)
+        paths.setdefault(said.path, {})[said.method.lower()] = told
     components: dict[str, Any] = {
         "schemas": shapes.all(),
-        "parameters": PARAMETERS,
+        "parameters": parameters,
         "headers": HEADERS,
         "responses": dict(sorted(refusals.items())),
     }
@@ -122,7 +181,7 @@ class Shapes:
     """The schemas of all shapes that were asked for, each named by its class."""
 
     def __init__(self) -> None:
-        self._named: list[Any] = [Problem, Options, *KINDS.values()]
+        self._named: list[Any] = [Problem, Options, Failure, *KINDS.values()]
 
     def of(self, shape: Any) -> dict[str, Any]:
         """A reference, or what is made of some."""
@@ -157,14 +216,10 @@ class Shapes:
         inner = self.of(answer.shape)
         if media == STREAM:
             return {"schema": {"type": "string"}, "x-itemSchema": event_of(inner)}
-        return {"schema": enveloped(inner, answer.inside)}
-
-
-def enveloped(inner: dict[str, Any], envelope: str | None) -> dict[str, Any]:
-    if envelope is None:
-        return inner
-    properties = {"success": {"const": True}, "data": inner} if envelope == "success" else {"data": inner}
-    return {"type": "object", "properties": properties, "required": list(properties)}
+        if answer.inside is None:
+            return {"schema": inner}
+        properties = {**answer.enveloped(inner), **({"success": {"const": True}} if answer.inside == "success" else {})}
+        return {"schema": {"type": "object", "properties": properties, "required": list(properties)}}
 
 
 def event_of(inner: dict[str, Any]) -> dict[str, Any]:
@@ -174,25 +229,30 @@ def event_of(inner: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {**named, "data": data, "retry": {"type": "integer"}}}
 
 
-def parameters_of(path: str, operation: Operation) -> list[str]:
-    parts = re.findall(r"{(\w+)}", path)
-    return [*("PageFile" if path.startswith("/page/") else OF_PATH[part] for part in parts), *operation.asks]
+def parameters_of(said: Endpoint) -> list[Parameter]:
+    own = {each.name for each in said.asks if each.place == "path"}
+    return [*(OF_PATH[part] for part in re.findall(r"{(\w+)}", said.path) if part not in own), *said.asks]
 
 
-def security_of(route: str) -> list[dict[str, list[str]]]:
+def parameter(asked: Parameter) -> dict[str, Any]:
+    told = {"name": asked.name, "in": asked.place, "description": asked.what, "schema": dict(asked.schema)}
+    more = {"required": asked.required or None, "example": asked.example}
+    return {**told, **{name: value for name, value in more.items() if value is not None}}
+
+
+def security_of(said: Endpoint) -> list[dict[str, list[str]]]:
     """What may be shown for this route, and the scope it must be good for; for none, nothing."""
-    need = NEEDS.get(route, ADMIN)
-    if need is PUBLIC:
+    if said.scope is PUBLIC:
         return []
-    scopes = [str(need)] if isinstance(need, Scope) else []
-    shown = ["key", "session", *(["ticket"] if route == "GET /research/stream/{job_id}" else [])]
+    scopes = [] if isinstance(said.scope, Open) else [str(said.scope)]
+    shown = ["key", "session", *(["ticket"] if said.path.startswith(TICKETED) else [])]
     return [{scheme: scopes} for scheme in shown]
 
 
 def refused_with(codes: Iterable[Code]) -> Iterable[tuple[str, int, list[Code]]]:
     """The codes by status, and a name for those that are refused with the same ones."""
-    for status, group in groupby(codes, lambda code: code.status):
-        same = list(group)
+    for status, same_status in groupby(codes, lambda code: code.status):
+        same = list(same_status)
         yield ".".join(code.name for code in same), status, same
 
 
@@ -215,39 +275,33 @@ def referred(headers: Iterable[str]) -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
 
 
-OF_EVERY_ROUTE: Final = frozenset({Code.MALFORMED, Code.TOO_SLOW, Code.TOO_MANY_CONNECTIONS, Code.INTERNAL})
-OF_A_BODY: Final = frozenset({Code.TOO_LARGE, Code.NOT_JSON, Code.WRONG_FIELD, Code.TOO_MANY_BYTES})
-OF_THE_STORE: Final = frozenset({Code.STORE_AWAY, Code.STORE_UNFIT})
-OF_KEYS: Final = frozenset({Code.UNAUTHORIZED, Code.PLATFORM_FORBIDDEN, Code.SCOPE_MISSING, Code.WORKER_SHARED})
-
-
-def codes_of(route: str, operation: Operation, *, locked: bool) -> list[Code]:
+def codes_of(said: Endpoint, *, locked: bool) -> list[Code]:
     """Every code this route may refuse with, on a gateway with keys or without."""
-    method, path = route.split()
-    codes = {*OF_EVERY_ROUTE, *operation.refuses}
-    if operation.takes:
+    codes = {*OF_EVERY_ROUTE, *said.refuses}
+    if said.takes:
         codes |= OF_A_BODY
-    if operation.store:
+    if any(asked.schema is not STRING for asked in said.asks):
+        codes.add(Code.WRONG_FIELD)
+    if said.store:
         codes |= OF_THE_STORE
-    if "{job_id}" in path and operation.group != "page":
+    if said.of_job:
         codes.add(Code.JOB_NOT_FOUND)
-    if "{platform}" in path:
-        codes |= (
-            {Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN} if operation.group == "schedules" else {Code.PLATFORM_NOT_FOUND}
-        )
-    if method not in SAFE:
+    if said.of_platform:
+        codes.add(Code.PLATFORM_NOT_FOUND)
+    elif "{platform}" in said.path:
+        codes |= {Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN}
+    if said.method not in SAFE:
         codes.add(Code.FOREIGN_ORIGIN)
-    codes |= of_the_door(route, path) if locked else {Code.OTHER_HOST}
+    codes |= of_the_door(said) if locked else {Code.OTHER_HOST}
     return [code for code in Code if code in codes and (locked or code not in OF_KEYS)]
 
 
-def of_the_door(route: str, path: str) -> set[Code]:
+def of_the_door(said: Endpoint) -> set[Code]:
     """What the guard refuses with, where there are keys."""
-    need = NEEDS.get(route, ADMIN)
-    if need is PUBLIC:
+    if said.scope is PUBLIC:
         return set()
     codes = {Code.UNAUTHORIZED, Code.RATE_EXCEEDED, Code.TOO_MANY_REQUESTS}
-    if isinstance(need, Scope):
+    if not isinstance(said.scope, Open):
         codes.add(Code.SCOPE_MISSING)
     # Whose session it is, only the store knows; a stream says so in its own way.
-    return codes | ({Code.TOO_MANY_STREAMS} if path in STREAMS else OF_THE_STORE)
+    return codes | ({Code.TOO_MANY_STREAMS} if said.streams else OF_THE_STORE)

@@ -12,7 +12,6 @@ from tailrace.gateway.access.limits import HELD, HeldBytes
 from tailrace.gateway.problems import Code, Refusal
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import WrongField
-from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM, WORD_FORM
 from tailrace.streams.options import Options
 from tailrace.streams.process.turns import Turns
 from tailrace.streams.validation import field_of
@@ -36,11 +35,6 @@ def like(shape: type[Struct]) -> dict[str, Any]:
     return {"$ref": SCHEMAS + shape.__name__}
 
 
-# What is checked further in, with a sentence of its own: here it is only described.
-JobKey = Annotated[str, Meta(extra_json_schema={"pattern": f"^{KEY_FORM}$"})]
-JobId = Annotated[str, Meta(extra_json_schema={"pattern": rf"^{PLATFORM_FORM}\.{KEY_FORM}$"})]
-PlatformName = Annotated[str, Meta(extra_json_schema={"pattern": f"^{PLATFORM_FORM}$"})]
-Word = Annotated[str, Meta(extra_json_schema={"pattern": f"^{WORD_FORM}$"})]
 Args = Annotated[
     Any,
     Meta(

@@ -1,0 +1,63 @@
+"""What a caller may reach: the one place where the jobs and platforms that a request names are looked up.
+
+A key that is limited to platforms has an application of its own, whose reach ends with them: to it the others are not
+there.
+"""
+
+from msgspec.structs import replace
+
+from tailrace.gateway.problems import Code, Refusal
+from tailrace.streams.errors import Forbidden, JobNotFound, WrongField
+from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.policies import Platforms
+
+
+class Narrowed(Platforms):
+    """The platforms of one key. To it the others are not there."""
+
+    def __init__(self, policies: Platforms, names: frozenset[str]) -> None:
+        own = {name: policy for name, policy in policies.items() if name in names}
+        # A lane may have the name of a platform. If that one is hidden, the lane is called by the first of ours in it.
+        hidden = policies.keys() - own.keys()
+        lanes = {policy.lane: name for name, policy in reversed(own.items())}
+        super().__init__(
+            {
+                name: replace(policy, lane=lanes[policy.lane]) if policy.lane in hidden else policy
+                for name, policy in own.items()
+            }
+        )
+
+    def known(self, name: str) -> str:
+        if name not in self._policies:
+            raise Forbidden(f"this key is for jobs of {', '.join(self)} only")
+        return name
+
+
+class Reach:
+    """The keys in the store of every platform that a caller may reach."""
+
+    def __init__(self, platforms: Platforms) -> None:
+        self._keys = {platform: PlatformKeys(platform) for platform in platforms}
+
+    def find(self, job_id: str) -> tuple[PlatformKeys, str] | None:
+        """The keys of a job's platform and its own key; None: this cannot be the id of a kept job."""
+        try:
+            platform, key = split_id(job_id)
+            return self._keys[platform], key
+        except (WrongField, LookupError):
+            return None
+
+    def job(self, job_id: str) -> tuple[PlatformKeys, str]:
+        """The same, or it raises `JobNotFound`."""
+        job = self.find(job_id)
+        if job is None:
+            raise JobNotFound(job_id[:100])
+        return job
+
+    def platform(self, name: str) -> PlatformKeys:
+        """Raises a `Refusal` for a platform that is not declared, or that the key is not for."""
+        keys = self._keys.get(name)
+        if keys is None:
+            known = ", ".join(self._keys)
+            raise Refusal(Code.PLATFORM_NOT_FOUND, f"platform {name[:100]!r} is not declared; known are {known}")
+        return keys

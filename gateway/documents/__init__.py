@@ -1,1 +1,0 @@
-"""The OpenAPI document, made of the description of each route."""

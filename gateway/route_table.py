@@ -1,0 +1,209 @@
+"""The table of routes: beside each handler, `@route` says its path, scope, answers, body and refusals once.
+
+The application, the guard and the document at /openapi.json read this table. In the document, a handler's name is the
+id of the operation, the first line of its docstring the summary, the rest the description.
+
+A handler gets the request, then what its path names (the keys of a job's platform and the job's own key, the keys of a
+platform, or the words as they are), then the body. It returns the value that the document describes, which is put into
+its envelope and encoded here.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from tailrace.gateway.access.api_keys import Scope
+from tailrace.gateway.access.reach import Reach
+from tailrace.gateway.bodies import BODY_BYTES, Body, read_body
+from tailrace.gateway.etags import tagged_reply
+from tailrace.gateway.problems import Code, encode
+from tailrace.gateway.replies import JSON, raw_reply
+
+TEXT: Final = "text/plain"
+HTML: Final = "text/html"
+STREAM: Final = "text/event-stream"
+
+STRING: Final[Mapping[str, Any]] = MappingProxyType({"type": "string"})
+
+Handler = Callable[..., Awaitable[Any]]
+H = TypeVar("H", bound=Handler)
+
+
+class Open(Enum):
+    """Routes that no scope is needed for."""
+
+    PUBLIC = "no key at all: it holds no data"
+    ANY = "any key"
+
+
+PUBLIC, ANY = Open.PUBLIC, Open.ANY
+READ, SUBMIT, ACT, ADMIN = Scope.READ, Scope.SUBMIT, Scope.ACT, Scope.ADMIN
+
+
+class Answer(Struct, frozen=True):
+    """One way in which a route answers well."""
+
+    what: str
+    shape: Any = None  # of the JSON, or of each event of a stream; a tuple: one of them; None: no JSON
+    inside: str | None = None  # the envelope: `data`, or `success`, which has `data` too
+    media: tuple[str, ...] = (JSON,)
+    headers: tuple[str, ...] = ()
+
+    def enveloped(self, value: Any) -> Any:
+        if self.inside is None:
+            return value
+        return {"data": value} if self.inside == "data" else {"success": True, "data": value}
+
+
+class Parameter(Struct, frozen=True):
+    """What a request may say beside its body."""
+
+    id: str  # in the document
+    place: str  # path, query or header
+    name: str
+    what: str
+    schema: Mapping[str, Any] = STRING
+    required: bool = False
+    example: str | None = None
+
+
+class Reply(Struct, frozen=True):
+    """A value with more to be said than that it is well."""
+
+    value: Any
+    status: int | None = None  # else the first that the table has
+    headers: Mapping[str, str] | None = None
+    tagged: bool = False  # it changes no more: a client that has it is not told again
+
+
+class Endpoint(Struct, frozen=True):
+    """A row of the table, and the decorator that puts it there."""
+
+    method: str
+    path: str
+    scope: Scope | Open
+    answers: Mapping[int, Answer]
+    takes: type[Body] | None = None
+    most: int = BODY_BYTES  # of the body
+    examples: tuple[Any, ...] = ()
+    asks: tuple[Parameter, ...] = ()  # beside what its path names
+    refuses: tuple[Code, ...] = ()  # beside what follows from the rest
+    store: bool = True  # whether it says so when the store is away
+    group: str = ""
+    id: str = ""  # in the document, and in the clients that are made of it: unless said, the name of the handler
+    does: str = ""
+    more: str = ""
+
+    def __call__(self, handler: H) -> H:
+        does, _, more = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+        first, *rest = handler.__name__.split("_")
+        said = replace(
+            self,
+            id=self.id or first + "".join(map(str.capitalize, rest)),
+            does=does.removesuffix("."),
+            more=" ".join(more.split()),
+        )
+        assert self.name not in TABLE, f"{self.name} is served twice"
+        TABLE[self.name] = said
+        vars(handler).setdefault(ROWS, []).append(said)
+        return handler
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def streams(self) -> bool:
+        return any(STREAM in answer.media for answer in self.answers.values())
+
+    @property
+    def of_job(self) -> bool:
+        """Whether its path names a job that must be there; the page is the same for every id."""
+        return "{job_id}" in self.path and self.group != "page"
+
+    @property
+    def of_platform(self) -> bool:
+        """Whether its path names a platform that must be declared; those who keep schedules check it themselves."""
+        return "{platform}" in self.path and self.group != "schedules"
+
+
+def group(name: str) -> "partial[Endpoint]":
+    """The decorator for the routes of one group of the document."""
+    return partial(Endpoint, group=name)
+
+
+ROWS: Final = "_rows"  # of a handler
+TABLE: Final[dict[str, Endpoint]] = {}
+"""Every route by its method and path; whole once `gateway.app` was imported."""
+
+
+IF_NONE_MATCH: Final = Parameter("IfNoneMatch", "header", "If-None-Match", "The ETag of what the caller has.")
+UNCHANGED: Final = Answer("The caller has it already.", media=(), headers=("ETag",))
+NO_CONTENT: Final = "Nothing to say."
+
+
+def ok(what: str, shape: Any, inside: str | None = "data", *headers: str) -> dict[int, Answer]:
+    return {200: Answer(what, shape, inside, headers=headers)}
+
+
+def kept(what: str, shape: Any, inside: str | None = "data") -> dict[int, Answer]:
+    """The answer has a tag once it changes no more."""
+    return {**ok(what, shape, inside, "ETag"), 304: UNCHANGED}
+
+
+def accepted(what: str, shape: Any, inside: str | None = None, *headers: str) -> dict[int, Answer]:
+    return {202: Answer(what, shape, inside, headers=("Location", "Retry-After", *headers))}
+
+
+class Served(Route):
+    """A route of an application: what the table says of it, and the handler that serves it."""
+
+    def __init__(self, said: Endpoint, handler: Handler, reach: Reach) -> None:
+        super().__init__(said.path, self._serve, methods=[said.method])
+        self.app = self._serve
+        self.said = said
+        self._handler = handler
+        self._find = finder(said, reach)
+        self._status = next(iter(said.answers))
+
+    async def _serve(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        given = self._find(scope["path_params"])
+        if self.said.takes is not None:
+            given = (*given, await read_body(request, self.said.takes, self.said.most))
+        told = await self._handler(request, *given)
+        response = told if isinstance(told, Response) else self._encoded(request, told)
+        await response(scope, receive, send)
+
+    def _encoded(self, request: Request, told: Any) -> Response:
+        reply = told if isinstance(told, Reply) else Reply(told)
+        status = reply.status or self._status
+        body = encode(self.said.answers[status].enveloped(reply.value))
+        return tagged_reply(request, body) if reply.tagged else raw_reply(body, status, reply.headers)
+
+
+def finder(said: Endpoint, reach: Reach) -> Callable[[Mapping[str, str]], tuple[Any, ...]]:
+    """What finds all that a path names."""
+    if said.of_job:
+        return lambda named: reach.job(named["job_id"])
+    if said.of_platform:
+        return lambda named: (reach.platform(named["platform"]),)
+    return lambda named: tuple(named.values())
+
+
+def served_by(subject: object, reach: Reach) -> Iterator[Served]:
+    """The routes whose handlers are methods of this object."""
+    for name, method in vars(type(subject)).items():
+        for said in getattr(method, ROWS, ()):
+            yield Served(said, getattr(subject, name), reach)

@@ -1,0 +1,149 @@
+"""Dead letters: failed jobs, counted, listed, tried again and removed."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+
+from tailrace.gateway.bodies import ActBody, Body, Who
+from tailrace.gateway.problems import Code
+from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
+from tailrace.gateway.routes.acting import said
+from tailrace.gateway.routes.platforms import (
+    A_PAGE,
+    PAGE_AFTER,
+    PAGE_LIMIT,
+    PATH,
+    JobListed,
+    JobsPage,
+    listed,
+    page_of,
+    paging,
+)
+from tailrace.streams.errors import WrongField
+from tailrace.streams.keys import PLATFORM_FORM, WORD_FORM, PlatformKeys
+from tailrace.streams.options import at_ms
+from tailrace.streams.policies import Platforms
+from tailrace.streams.store.connection import Store
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.dead_letters import ERROR_LENGTH, Group, Match, Swept, group_dead, list_dead, sweep_dead
+from tailrace.streams.words import Count, PlatformName
+
+route = group("platforms")
+
+SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
+WHICH: Final = {"kind": "scan", "limit": 10}  # for example
+
+DEAD_PLATFORM: Final = Parameter(
+    "DeadPlatform", "query", "platform", "Only of this platform.", {"type": "string", "pattern": f"^{PLATFORM_FORM}$"}
+)
+DEAD_KIND: Final = Parameter(
+    "DeadKind", "query", "kind", "Only jobs of this kind.", {"type": "string", "pattern": f"^{WORD_FORM}$"}
+)
+DEAD_ERROR: Final = Parameter(
+    "DeadError",
+    "query",
+    "error",
+    "Only jobs with this type of error.",
+    {"type": "string", "minLength": 1, "maxLength": ERROR_LENGTH},
+)
+
+
+class SweepBody(Body, frozen=True):
+    """Which failed jobs are meant, and how many at most; `ended_by`: only those that ended by then."""
+
+    kind: str | None = None
+    error: str | None = None
+    ended_by: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=SWEEP_MOST)] = SWEEP
+    by: Who | None = None
+
+
+class ErrorGroup(Struct, frozen=True):
+    """Failed jobs of one platform with one type of error, and the newest of them; null: of any other type."""
+
+    platform: PlatformName
+    error: str | None
+    count: Count
+    newest: JobListed | None
+
+
+class Replayed(Struct, frozen=True):
+    """How many were tried again, and how many that match are still there."""
+
+    replayed: Count
+    left: Count
+
+
+class DroppedMany(Struct, frozen=True):
+    """How many were removed, and how many that match are still there."""
+
+    dropped: Count
+    left: Count
+
+
+class DeadLetters:
+    """The routes about failed jobs."""
+
+    def __init__(self, store: Store, transitions: Transitions, platforms: Platforms) -> None:
+        self._store = store
+        self._transitions = transitions
+        self._platforms = platforms
+
+    @route("GET", f"{PATH}/dead", READ, A_PAGE, asks=(DEAD_KIND, DEAD_ERROR, PAGE_LIMIT, PAGE_AFTER))
+    async def list_dead(self, request: Request, keys: PlatformKeys) -> JobsPage:
+        """Failed jobs, newest first."""
+        match = Match(request.query_params.get("kind"), request.query_params.get("error"))
+        limit, after = paging(request)
+        return page_of(await list_dead(self._store, keys, match, limit, after))
+
+    @route("GET", "/api/dead", READ, ok("The groups.", list[ErrorGroup]), asks=(DEAD_PLATFORM,))
+    async def group_dead(self, request: Request) -> list[ErrorGroup]:
+        """How many jobs have failed, by platform and type of error.
+
+        A group whose error is null has all that no other group counts.
+        """
+        platform = request.query_params.get("platform")
+        if platform is not None and platform not in self._platforms:
+            raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(self._platforms)}")
+        chosen = list(self._platforms) if platform is None else [platform]
+        return [grouped(group) for group in await group_dead(self._store, self._transitions, chosen)]
+
+    @route(
+        "POST",
+        f"{PATH}/replay",
+        ACT,
+        ok("What was done.", Replayed, None),
+        takes=SweepBody,
+        examples=(WHICH,),
+        refuses=(Code.STORE_FULL,),
+    )
+    async def replay_dead(self, _: Request, keys: PlatformKeys, body: SweepBody) -> Replayed:
+        """Try failed jobs again, oldest first."""
+        more = said(ActBody(by=body.by))
+        swept = await self._sweep(keys, body, lambda key: self._transitions.reopen(keys, key, more))
+        return Replayed(swept.done, swept.left)
+
+    @route(
+        "POST",
+        f"{PATH}/drop",
+        ACT,
+        ok("What was done.", DroppedMany, None),
+        takes=SweepBody,
+        examples=(WHICH,),
+    )
+    async def drop_dead(self, _: Request, keys: PlatformKeys, body: SweepBody) -> DroppedMany:
+        """Remove failed jobs, oldest first."""
+        swept = await self._sweep(keys, body, partial(self._transitions.drop, keys))
+        return DroppedMany(swept.done, swept.left)
+
+    async def _sweep(self, keys: PlatformKeys, body: SweepBody, act: Callable[[str], Awaitable[str]]) -> Swept:
+        match = Match(body.kind, body.error, at_ms(body.ended_by, "ended_by"))
+        return await sweep_dead(self._store, keys, match, act, body.limit)
+
+
+def grouped(group: Group) -> ErrorGroup:
+    newest = listed(group.newest) if group.newest else None
+    return ErrorGroup(group.platform, group.error, group.count, newest)
