@@ -82,7 +82,7 @@ class Consumer:
         lines = {}
         for number, platform in enumerate(settings.platforms):
             keys, policy = PlatformKeys(platform), self._platforms[platform]
-            lane = lanes.setdefault(policy.lane or platform, Room(policy.per_process))
+            lane = lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
             rooms = Rooms((process, lane), MOST_AT_ONCE)
             committer = Committer(transitions, keys)
             runner = Runner(keys, policy, context, Places(self._table, number), committer, partial(rooms.give, 1))

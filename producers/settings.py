@@ -1,5 +1,6 @@
 """Which store is used and which platforms and schedules are declared, as the environment and a file say."""
 
+import logging
 import re
 import tomllib
 from ipaddress import IPv6Address
@@ -18,6 +19,13 @@ from tailrace.streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 TABLES = ("platforms", "schedules")  # what a configuration file may hold
+NEW_NAMES = {
+    "overall": "max_running",
+    "per_process": "max_running_per_process",
+    "key_overall": "max_running_per_key",
+}
+
+log = logging.getLogger("tailrace.settings")  # not structlog: a command that configures no logs warns on stderr
 
 
 class StreamsSettings(Struct, frozen=True):
@@ -39,7 +47,7 @@ class StreamsSettings(Struct, frozen=True):
             file = f"TAILRACE_CONFIG: {path}"
             config = _config(path)
             with naming(file):
-                platforms = platforms.configure(_tables(config, "platforms"))
+                platforms = platforms.configure(_by_new_names(_tables(config, "platforms")))
                 schedules = _schedules(_tables(config, "schedules"), platforms)
         return cls(url=_url(env), platforms=platforms, schedules=schedules, file=file)
 
@@ -88,6 +96,18 @@ def _tables(config: dict[str, Any], name: str) -> dict[str, Any]:
     tables = config.get(name, {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise BadConfiguration(f"{name}: write each as a table [{name}.NAME]")
+    return tables
+
+
+def _by_new_names(tables: dict[str, Any]) -> dict[str, Any]:
+    """The tables of platforms with the present names of their settings; an old name is read, with a warning."""
+    for platform, fields in tables.items():
+        for old, new in NEW_NAMES.items():
+            if old in fields:
+                if new in fields:
+                    raise BadConfiguration(f"platform {platform}: {old} is the old name of {new}; remove {old}")
+                log.warning("platform %s: %s is the old name of %s; rename it in TAILRACE_CONFIG", platform, old, new)
+                fields[new] = fields.pop(old)
     return tables
 
 

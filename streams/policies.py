@@ -13,15 +13,15 @@ from tailrace.streams.options import LONGEST_SECONDS, Backoff, Retrying, check_r
 from tailrace.streams.validation import sentence_of
 
 LEAST: Final = {
-    "overall": 0,
-    "per_process": 1,
+    "max_running": 0,
+    "max_running_per_process": 1,
     "max_crashes": 1,
     "max_starts": 1,
     "max_events": 10,
     "attempts": 1,
     "share": 0,
     "rate": 0,
-    "key_overall": 0,
+    "max_running_per_key": 0,
     "key_rate": 0,
     "keep_completed": 0,
     "keep_failed": 0,
@@ -35,11 +35,9 @@ STEP_BYTES: Final = (1024, 1024**3)  # what max_step_bytes may be
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """The rules of one platform."""
 
-    overall: int = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
-    per_process: int = 10  # jobs at a time in one consumer process
-    lane: str | None = (
-        None  # platforms of one lane share `overall`, and `per_process` of a consumer that serves several
-    )
+    max_running: int = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
+    max_running_per_process: int = 10  # jobs at a time in one consumer process
+    lane: str | None = None  # its platforms share `max_running`, and in one consumer `max_running_per_process`
     attempts: int = 3  # attempts that may raise before the job ends failed
     backoff: Backoff = "exponential"  # the pause before the next one: doubled each time, or always the same
     backoff_seconds: float = 1.0  # the first pause
@@ -54,7 +52,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     share: int = 10  # one start in so many is for a lower band, so that none starves; 0: never
     rate: int = 0  # starts within rate_seconds, over all consumers; 0: no limit
     rate_seconds: float = 1.0
-    key_overall: int = 0  # jobs at a time with the same limit_key; 0: no limit
+    max_running_per_key: int = 0  # jobs at a time with the same limit_key; 0: no limit
     key_rate: int = 0  # starts within key_rate_seconds of jobs with the same limit_key; 0: no limit
     key_rate_seconds: float = 1.0
     order: Literal["block", "skip", "strict"] = "block"  # what others do while a job waits for another attempt
@@ -161,7 +159,7 @@ def rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int
     """What a `claim` has to keep to; `siblings` are the other platforms of its lane."""
     return {
         "max_crashes": policy.max_crashes,
-        "overall": policy.overall,
+        "max_running": policy.max_running,
         "share": policy.share,
         **gate_rules_of(policy, siblings),
     }
@@ -181,7 +179,7 @@ def gate_rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str
 def key_rules_of(policy: Policy) -> Mapping[str, int]:
     """What the jobs of one limit key have to keep to, for `claim` and `wake`."""
     return {
-        "key_overall": policy.key_overall,
+        "max_running_per_key": policy.max_running_per_key,
         "key_rate": policy.key_rate,
         "key_rate_ms": round(policy.key_rate_seconds * 1000),
     }

@@ -80,7 +80,9 @@ class Workbench:
         self.own_store = url is None
         self.name = f"bench-{secrets.token_hex(4)}"
         self.keys = {purpose: PlatformKeys(f"{self.name}-{purpose}") for purpose in purposes}
-        self.platforms = Platforms({keys.platform: Policy(per_process=CONCURRENCY) for keys in self.keys.values()})
+        self.platforms = Platforms(
+            {keys.platform: Policy(max_running_per_process=CONCURRENCY) for keys in self.keys.values()}
+        )
         self.url = url or ""
         self._data = data
         self._open = ExitStack()

@@ -45,7 +45,7 @@ async def find_uncalled(store: Store, platforms: Platforms, names: Iterable[str]
     for overview in await take_overviews(store, names):
         keys = PlatformKeys(overview.platform)
         policy = platforms.get(overview.platform, Policy())
-        full = 0 < policy.overall <= overview.running
+        full = 0 < policy.max_running <= overview.running
         if not overview.waiting or overview.paused or overview.held_seconds or full:
             continue
         idle, called = await store.commands([("ZCARD", keys["idle"]), ("ZCARD", keys["called"])])

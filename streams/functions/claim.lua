@@ -20,20 +20,20 @@
 --       events       stream  the live feed
 --       idle         zset    consumers that wait for work; the caller, when there is too little
 --       called       zset    consumers that were called and have not claimed yet
--- ARGV  owner         the consumer that claims
---       deadline_ms   its silence after which the lease counts as lost
---       company       what else its process runs: some | none | locked: nothing, and nothing starts before the answer
---       max_crashes   lost attempts that end a job: one loss before that it runs alone in its process
---       overall       how many may run at a time on this platform, or in its lane, 0: any number
---       lane          the other platforms of its lane, separated by spaces; may be empty
---       order         block | skip | strict: strict: nothing starts before a job that waits for another attempt
---       share         while several bands stand in line, every so many-th start is for a lower one, 0: never
---       rate          how many may start within rate_ms, 0: any number
---       rate_ms       the length of that window
---       key_overall   how many of one limit key may run at a time, 0: any number
---       key_rate      how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms   the length of that window
---       nonces        one fence per free slot, separated by spaces; may be empty
+-- ARGV  owner                the consumer that claims
+--       deadline_ms          its silence after which the lease counts as lost
+--       company              what else its process runs: some | none | locked: nothing, and nothing starts before the answer
+--       max_crashes          lost attempts that end a job: one loss before that it runs alone in its process
+--       max_running          how many may run at a time on this platform, or in its lane, 0: any number
+--       lane                 the other platforms of its lane, separated by spaces; may be empty
+--       order                block | skip | strict: strict: nothing starts before a job that waits for another attempt
+--       share                while several bands stand in line, every so many-th start is for a lower one, 0: never
+--       rate                 how many may start within rate_ms, 0: any number
+--       rate_ms              the length of that window
+--       max_running_per_key  how many of one limit key may run at a time, 0: any number
+--       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms          the length of that window
+--       nonces               one fence per free slot, separated by spaces; may be empty
 -- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then nonce, key, attempt, kind, args, options, failures, age in ms of each job
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
@@ -102,8 +102,8 @@ end
 if (state[4] or '') ~= lane then
   call('HSET', control, 'lane', lane)
 end
-if tonumber(overall) > 0 then
-  local free = overall - call('HLEN', leases)
+if tonumber(max_running) > 0 then
+  local free = max_running - call('HLEN', leases)
   if #lane > 0 and math.min(room, free) > 0 then
     local turn
     free, turn = calls.lane_room(lane, free, state[5], state[6])
@@ -171,7 +171,7 @@ local function open(band, entry, fields, alone)
     return
   end
   if job[7] then
-    local admitted, alarm = gates.admit(band, entry, key, ' ' .. job[7], key_overall, key_rate, key_rate_ms)
+    local admitted, alarm = gates.admit(band, entry, key, ' ' .. job[7], max_running_per_key, key_rate, key_rate_ms)
     alarmed = alarmed or alarm
     if not admitted then
       return
@@ -221,7 +221,7 @@ end
 
 local woken, expiring, walking = 0, false, false
 if not plain then
-  woken, expiring, walking = wake_due(key_overall, key_rate, key_rate_ms)
+  woken, expiring, walking = wake_due(max_running_per_key, key_rate, key_rate_ms)
 end
 more = woken >= MOST_DUE or walking
 if expiring then -- among those in line may be some that must not start any more
@@ -350,7 +350,7 @@ if rated and taken > 0 then
 end
 
 -- What becomes of the caller, and which others are to look.
-freed = tonumber(overall) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
+freed = tonumber(max_running) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
 local full, others = taken == #wanted or answer[2] == 'alone', call('EXISTS', idle) == 1
 if full and #wanted > 0 and others and rated and not opens then
   opens = select(2, rates.may_start(starts, rate, rate_ms))
@@ -366,7 +366,8 @@ if full and #wanted == 0 then
   rings = math.max(brought + rings, freed, called_us and 1 or 0) -- a call that it cannot use is for another
   calls.stay_away(owner, state[3], soonest)
 elseif full then
-  local open = remains and not opens and (tonumber(overall) == 0 or call('HLEN', leases) + taken < tonumber(overall))
+  local most = tonumber(max_running)
+  local open = remains and not opens and (most == 0 or call('HLEN', leases) + taken < most)
   rings = open and math.max(1, brought + rings - taken) or 0
   calls.stay_away(owner, state[3], soonest)
 elseif (more or stopped or rings > 0) and not state[1] then

@@ -13,8 +13,9 @@ function gates.before(order, key)
 end
 
 -- Whether as many jobs of a limit key run as may.
-function gates.full(limit, key_overall)
-  return tonumber(key_overall) > 0 and tonumber(call('HGET', limits, limit) or 0) >= tonumber(key_overall)
+function gates.full(limit, max_running_per_key)
+  local most = tonumber(max_running_per_key)
+  return most > 0 and tonumber(call('HGET', limits, limit) or 0) >= most
 end
 
 -- When the rate of a limit key lets its next job start; nothing: now.
@@ -31,17 +32,17 @@ function gates.park(band, entry, label, key)
 end
 
 -- Answers whether the job may start, else it was parked; and whether a time was set at which parked jobs may go on.
-function gates.admit(band, entry, key, marks, key_overall, key_rate, key_rate_ms)
+function gates.admit(band, entry, key, marks, max_running_per_key, key_rate, key_rate_ms)
   local order, limit, alarmed = mark(marks, 'order'), mark(marks, 'limit'), false
   if order and gates.before(order, key) then
     gates.park(band, entry)
     if limit then -- it may have been called to a place that it cannot take: another may
-      return false, places.call_parked(limit, 1, key_overall, key_rate, key_rate_ms)
+      return false, places.call_parked(limit, 1, max_running_per_key, key_rate, key_rate_ms)
     end
     return false
   end
   if limit then
-    local full, at = gates.full(limit, key_overall), gates.closed_until(limit, key_rate, key_rate_ms)
+    local full, at = gates.full(limit, max_running_per_key), gates.closed_until(limit, key_rate, key_rate_ms)
     if full or at then
       gates.park(band, entry, limit, key)
       if not full then
@@ -54,7 +55,8 @@ function gates.admit(band, entry, key, marks, key_overall, key_rate, key_rate_ms
     end
     call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
     call('HINCRBY', limits, limit, 1)
-    alarmed = places.call_parked(limit, 2, key_overall, key_rate, key_rate_ms) -- two, so that many follow soon when the limit was raised
+    -- Two, so that many follow soon when the limit was raised.
+    alarmed = places.call_parked(limit, 2, max_running_per_key, key_rate, key_rate_ms)
   end
   if order then
     call('HSET', orders, order, key)

@@ -15,14 +15,14 @@
 --       starts        list    the last starts
 --       limits        hash    how many jobs of a limit key run
 --       orders        hash    which job of an order key runs
--- ARGV  key          the job's key
---       lane         the other platforms of its lane, separated by spaces
---       order        block | skip | strict: strict: nothing starts before a job that waits for another attempt
---       rate         how many may start within rate_ms, 0: any number
---       rate_ms      the length of that window
---       key_overall  how many of one limit key may run at a time, 0: any number
---       key_rate     how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms  the length of that window
+-- ARGV  key                  the job's key
+--       lane                 the other platforms of its lane, separated by spaces
+--       order                block | skip | strict: strict: nothing starts before a job that waits for another attempt
+--       rate                 how many may start within rate_ms, 0: any number
+--       rate_ms              the length of that window
+--       max_running_per_key  how many of one limit key may run at a time, 0: any number
+--       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms          the length of that window
 -- Returns  six lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = places.standing(record)
@@ -105,7 +105,7 @@ end
 local limit, label = mark(job.marks, 'limit'), mark(job.marks, 'order')
 local of_limit, of_order = {}, { false, false, false }
 if limit then
-  of_limit = { gates.full(limit, key_overall) and 1, gates.closed_until(limit, key_rate, key_rate_ms) or false,
+  of_limit = { gates.full(limit, max_running_per_key) and 1, gates.closed_until(limit, key_rate, key_rate_ms) or false,
     call('ZRANK', prefix .. 'parked:' .. limit, key) }
 end
 if label then

@@ -22,9 +22,9 @@ end
 -- Parked jobs of a limit key come to the front: up to `wanted`, and no more than may start now by the platform's rules.
 -- Each of them calls others when it starts, so nobody is forgotten; while the key's rate is closed an alarm does that.
 -- Answers whether the alarm was set.
-function places.call_parked(label, wanted, key_overall, key_rate, key_rate_ms)
-  if tonumber(key_overall) > 0 then
-    wanted = math.min(wanted, key_overall - (call('HGET', limits, label) or 0))
+function places.call_parked(label, wanted, max_running_per_key, key_rate, key_rate_ms)
+  if tonumber(max_running_per_key) > 0 then
+    wanted = math.min(wanted, max_running_per_key - (call('HGET', limits, label) or 0))
   end
   if tonumber(key_rate) > 0 and wanted > 0 and call('EXISTS', prefix .. 'parked:' .. label) == 1 then
     local at

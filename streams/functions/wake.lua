@@ -11,16 +11,16 @@
 --       ended_errors  zset    the same by the type of their error
 --       events        stream  the live feed
 --       idle          zset    consumers that wait for work, to be called
--- ARGV  key_overall  how many of one limit key may run at a time, 0: any number
---       key_rate     how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms  the length of that window
+-- ARGV  max_running_per_key  how many of one limit key may run at a time, 0: any number
+--       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms          the length of that window
 -- Returns  how many there were
 local CLAIM_US = 500000 -- a consumer that was called claims within milliseconds, unless it is dead, frozen or cut off
 
 if call('EXISTS', due, alarms, called) == 0 then
   return 0
 end
-local count = wake_due(key_overall, key_rate, key_rate_ms)
+local count = wake_due(max_running_per_key, key_rate, key_rate_ms)
 local list = call('ZRANGE', called, 0, 99, 'WITHSCORES')
 local late = 0
 for i = 1, #list, 2 do

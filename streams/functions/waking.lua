@@ -5,7 +5,7 @@ local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of fifty; e
 
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, whether others may have expired as well, and whether there are more times to put right.
-local function wake_due(key_overall, key_rate, key_rate_ms)
+local function wake_due(max_running_per_key, key_rate, key_rate_ms)
   local walking = clock.mind()
   local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
   for _, key in ipairs(woken) do
@@ -29,7 +29,7 @@ local function wake_due(key_overall, key_rate, key_rate_ms)
     if kind == '~' then
       ring()
     elseif kind == '*' then
-      places.call_parked(name, PARKED_CALLED, key_overall, key_rate, key_rate_ms)
+      places.call_parked(name, PARKED_CALLED, max_running_per_key, key_rate, key_rate_ms)
     else
       local record = prefix .. 'job:' .. name
       local fine, state, job = pcall(places.standing, record)

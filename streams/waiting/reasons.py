@@ -139,7 +139,7 @@ def limited(case: Case) -> Iterator[Reason]:
     others = f" Of those that wait for it too, {counted(before, 'job')} came before." if before else ""
     if line.limit_full:
         holders = [job for job in line.running if job.limit == label]
-        told = f"Of the limit key {label} {counted(policy.key_overall, 'job')} may run at a time"
+        told = f"Of the limit key {label} {counted(policy.max_running_per_key, 'job')} may run at a time"
         runs = f", and {case.named(holders)} {are(holders)} running." if holders else "."
         job = case.id(holders[0].key) if holders else None
         yield Reason("limit", told + runs + others, job=job)
@@ -153,14 +153,14 @@ def limited(case: Case) -> Iterator[Reason]:
 def busy(case: Case) -> Iterator[Reason]:
     """As many run as may, or as the consumers take."""
     running, runs, name = case.line.running, case.line.runs, case.record.platform
-    room = (case.serving() or 0) * case.policy.per_process
+    room = (case.serving() or 0) * case.policy.max_running_per_process
     elsewhere = case.line.lane
-    if case.policy.overall and elsewhere and runs + sum(elsewhere.values()) >= case.policy.overall:
-        most = f"The lane {case.policy.lane} runs {counted(case.policy.overall, 'job')} at a time"
+    if case.policy.max_running and elsewhere and runs + sum(elsewhere.values()) >= case.policy.max_running:
+        most = f"The lane {case.policy.lane} runs {counted(case.policy.max_running, 'job')} at a time"
         there = ", ".join(f"{count} of {platform}" for platform, count in sorted(elsewhere.items()))
         yield Reason("lane", f"{most}, and {there} {'is' if sum(elsewhere.values()) == 1 else 'are'} running.")
-    if case.policy.overall and runs >= case.policy.overall:
-        most = f"{name} runs {counted(case.policy.overall, 'job')} at a time"
+    if case.policy.max_running and runs >= case.policy.max_running:
+        most = f"{name} runs {counted(case.policy.max_running, 'job')} at a time"
     elif room and runs >= room:
         most = f"The consumers of {name} run {counted(room, 'job')} at a time"
     else:

@@ -40,7 +40,7 @@ async def fill(producer: Producer, platform: str, count: int) -> None:
 
 
 async def measure(url: str, waiting: int) -> dict[str, Any]:
-    platforms = Platforms({"bench": Policy(per_process=128)})
+    platforms = Platforms({"bench": Policy(max_running_per_process=128)})
     handles = Handlers()
     done, begins, all_done = 0, asyncio.Event(), asyncio.Event()
 

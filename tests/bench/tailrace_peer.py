@@ -61,7 +61,7 @@ class Tailrace(common.Peer):  # type: ignore[misc]
 
     async def open(self) -> None:
         self.store = Store(common.URL)
-        self.platforms = Platforms({PLATFORM: Policy(overall=OVERALL, per_process=CONCURRENCY)})
+        self.platforms = Platforms({PLATFORM: Policy(max_running=OVERALL, max_running_per_process=CONCURRENCY)})
         self.producer = Producer(Transitions(self.store), self.platforms)
 
     async def close(self) -> None:
@@ -76,7 +76,7 @@ class Tailrace(common.Peer):  # type: ignore[misc]
             await self.producer.submit_many([Submission(PLATFORM, kind, common.DATA) for _ in range(count)])
 
     async def work(self) -> None:
-        platforms = Platforms({PLATFORM: Policy(overall=OVERALL, per_process=CONCURRENCY)})
+        platforms = Platforms({PLATFORM: Policy(max_running=OVERALL, max_running_per_process=CONCURRENCY)})
         settings = ConsumerSettings.read(platforms, environment=Environment(FAST if common.FAST else {}))
         async with Store(common.URL) as store:
             await Consumer(settings, platforms, handles, store).run(Shutdown())

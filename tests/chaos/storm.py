@@ -40,8 +40,8 @@ PER_KEY = 2  # jobs of one limit key at a time, on research
 BURST = 20  # fleeting jobs that come at once
 
 RULES = {
-    "research": f"key_overall = {PER_KEY}\n",
-    METERED: f"overall = {OVERALL}\nper_process = {OVERALL}\nrate = {RATE}\nrate_seconds = {RATE_SECONDS}\n",
+    "research": f"max_running_per_key = {PER_KEY}\n",
+    METERED: f"max_running = {OVERALL}\nper_process = {OVERALL}\nrate = {RATE}\nrate_seconds = {RATE_SECONDS}\n",
     FLEETING: "keep_completed_seconds = 1\n",
 }
 CONFIG = "".join(  # every history but the fleeting ones is looked at in the end

@@ -22,7 +22,9 @@ from tailrace.streams.replies import read_job
 from tests.support import server
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.2", "TAILRACE_DEADLINE_SECONDS": "2", "TAILRACE_REAP_SECONDS": "0.2"}
-PLATFORMS = Platforms({"many": Policy(per_process=4), "single": Policy(overall=1, per_process=1)})
+PLATFORMS = Platforms(
+    {"many": Policy(max_running_per_process=4), "single": Policy(max_running=1, max_running_per_process=1)}
+)
 
 
 class Bench:

@@ -286,7 +286,7 @@ async def test_a_lease_nobody_here_runs_is_handed_back(bench: Bench) -> None:
         await bench.end_of(await bench.submit("add", {"count": 1}, platform="single"))
         # A claim in its name whose answer it never hears.
         await transitions.submit([(_job("stray"), "f")])
-        claims = await transitions.claim(keys, settings.owner, 2, Policy(overall=1), ["unheard"])
+        claims = await transitions.claim(keys, settings.owner, 2, Policy(max_running=1), ["unheard"])
         if claims:  # the consumer itself may have been faster
             events = await bench.end_of("single.stray")
             assert [e.status for e in events] == ["queued", "started", "superseded", "started", "completed"]

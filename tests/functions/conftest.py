@@ -23,4 +23,4 @@ def desk(store: Store) -> Desk:
 @pytest.fixture
 def shop(store: Store) -> Desk:
     """A platform where jobs run one at a time."""
-    return Desk(store, "kurly", overall=1)
+    return Desk(store, "kurly", max_running=1)

@@ -172,7 +172,7 @@ async def test_others_are_called_when_one_that_was_to_come_again_at_once_does_no
 @pytest.mark.parametrize("known_by", ["one that sleeps", "one that is full", "none"])
 async def test_the_rate_of_a_platform_stands_among_the_alarms(store: Store, known_by: str) -> None:
     """The consumer that finds the rate closed may die: every heart calls another when it opens."""
-    desk = Desk(store, overall=0 if known_by == "one that is full" else 1, rate=1, rate_seconds=60)
+    desk = Desk(store, max_running=0 if known_by == "one that is full" else 1, rate=1, rate_seconds=60)
     await desk.submit("a", "b")
     await desk.asleep("zoe")
     (held,) = await desk.claim("ann")

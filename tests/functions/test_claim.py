@@ -85,7 +85,7 @@ async def test_two_claims_in_one_call_hold_to_the_limit_together(shop: Desk) -> 
 
 
 async def test_a_limit_of_two_lets_two_run(store: Store) -> None:
-    desk = Desk(store, overall=2)
+    desk = Desk(store, max_running=2)
     await desk.submit("a", "b", "c")
     assert keys_of(await desk.claim("ann", slots=9)) == ["a", "b"]
     assert await desk.claim("bob", slots=9) == []
@@ -291,7 +291,7 @@ async def test_jobs_at_the_front_keep_their_order_when_an_answer_is_full(desk: D
 
 
 async def test_a_full_answer_holds_back_nothing_that_a_limit_or_an_order_counts(store: Store) -> None:
-    desk = Desk(store, key_overall=2)
+    desk = Desk(store, max_running_per_key=2)
     large = b'"' + b"x" * 600_000 + b'"'
     await desk.submit("a", "b", "c", args=large, limit_key="l")
     (first,) = await desk.claim(slots=9)

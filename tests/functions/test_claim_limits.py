@@ -15,7 +15,7 @@ HOUR = 3600.0
 
 
 async def test_so_many_jobs_of_a_limit_key_run_at_a_time_and_others_pass_them(store: Store) -> None:
-    desk = Desk(store, key_overall=2)
+    desk = Desk(store, max_running_per_key=2)
     await desk.submit("a1", "a2", "a3", "a4", limit_key="a")
     await desk.submit("b1", limit_key="b")
     await desk.submit("c")
@@ -32,7 +32,7 @@ async def test_so_many_jobs_of_a_limit_key_run_at_a_time_and_others_pass_them(st
 
 @pytest.mark.parametrize("how", ["complete", "fail", "retry", "delay", "release", "reclaim", "cancel", "lost for good"])
 async def test_however_an_attempt_ends_its_place_is_given_on_and_nothing_leaks(store: Store, how: str) -> None:
-    desk = Desk(store, key_overall=1, max_crashes=1 if how == "lost for good" else 3)
+    desk = Desk(store, max_running_per_key=1, max_crashes=1 if how == "lost for good" else 3)
     await desk.submit("a", "b", limit_key="k", order_key="k")
     (held,) = await desk.claim("ann", 9)
     await end(desk, held, how)
@@ -68,7 +68,7 @@ async def end(desk: Desk, held: Claim, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cancel", "expire"])
 async def test_a_place_offered_to_a_job_that_ends_instead_goes_to_the_next(store: Store, how: str) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", limit_key="k")
     until = datetime.fromtimestamp(time.time() + HOUR, UTC).isoformat()
     await desk.submit("b", limit_key="k", expires_at=until)
@@ -88,7 +88,7 @@ async def test_a_place_offered_to_a_job_that_ends_instead_goes_to_the_next(store
 
 
 async def test_cancelled_jobs_leave_the_place_where_they_were_parked(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", "b", "c", limit_key="k")
     (held,) = await desk.claim("ann", 9)
     await desk.cancel("b")
@@ -99,7 +99,7 @@ async def test_cancelled_jobs_leave_the_place_where_they_were_parked(store: Stor
 
 
 async def test_a_reopened_job_counts_once(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", "b", limit_key="k")
     (held,) = await desk.claim("ann", 9)
     await desk.fail(held)
@@ -112,7 +112,7 @@ async def test_a_reopened_job_counts_once(store: Store) -> None:
 
 
 async def test_a_raised_limit_lets_those_go_on_that_were_parked_under_the_old_one(store: Store) -> None:
-    desk, raised = Desk(store, key_overall=1), Desk(store, key_overall=3)
+    desk, raised = Desk(store, max_running_per_key=1), Desk(store, max_running_per_key=3)
     raised.fresh = desk.fresh
     await desk.submit(*"abcdef", limit_key="k")
     (held,) = await desk.claim("ann", 9)
@@ -122,7 +122,7 @@ async def test_a_raised_limit_lets_those_go_on_that_were_parked_under_the_old_on
 
 
 async def test_parked_jobs_come_again_after_the_groups_were_destroyed(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", "b", "c", limit_key="k")
     (held,) = await desk.claim("ann", 9)
     await desk.destroy_groups()
@@ -138,7 +138,7 @@ async def test_parked_jobs_come_again_after_the_groups_were_destroyed(store: Sto
 
 async def test_many_parked_jobs_at_the_front_hide_nobody_behind_them(store: Store) -> None:
     """They were called to the front and may not go on after all: behind them is one that may."""
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("k0", limit_key="k")
     await desk.submit(*(f"k{n}" for n in range(1, 140)), limit_key="k")
     await desk.submit("other")
@@ -158,7 +158,7 @@ async def test_many_parked_jobs_at_the_front_hide_nobody_behind_them(store: Stor
 
 async def test_a_place_that_a_job_cannot_take_is_for_another(store: Store) -> None:
     """Its order holds it back: who waits behind it for the same limit key goes on."""
-    desk = Desk(store, key_overall=1, order="skip")
+    desk = Desk(store, max_running_per_key=1, order="skip")
     await desk.submit("x", order_key="K")
     (x,) = await desk.claim()
     await desk.fail(x, attempts=5, order="skip", seconds=HOUR)
@@ -175,7 +175,7 @@ async def test_a_place_that_a_job_cannot_take_is_for_another(store: Store) -> No
 
 
 async def test_nobody_stays_parked_after_the_groups_were_destroyed(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", limit_key="L")
     (held,) = await desk.claim()
     await desk.submit("b", limit_key="L")

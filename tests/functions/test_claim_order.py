@@ -101,7 +101,7 @@ async def test_an_urgent_job_does_not_wait_behind_a_hundred_low_ones_whose_time_
 
 
 async def test_a_low_job_that_waited_for_its_limit_key_lets_an_urgent_one_pass(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("runs", "parked", band="low", limit_key="l")
     (held,) = await desk.claim("ann", 2)
     await desk.submit("urgent", band="urgent")
@@ -127,7 +127,7 @@ async def test_what_waited_counts_in_the_share(desk: Desk) -> None:
 
 
 async def test_more_at_a_front_than_one_call_looks_at_are_called_by_the_next(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("runs", limit_key="l")
     await desk.claim()
     await desk.submit(*(f"called-{n:03}" for n in range(150)), limit_key="l", delay_seconds=HOUR)

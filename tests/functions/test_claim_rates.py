@@ -128,7 +128,7 @@ async def test_an_alarm_calls_only_as_many_parked_jobs_as_may_start(store: Store
 
 
 async def test_an_alarm_calls_no_more_than_the_key_has_places(store: Store) -> None:
-    desk = Desk(store, key_overall=3, key_rate=5, key_rate_seconds=60)
+    desk = Desk(store, max_running_per_key=3, key_rate=5, key_rate_seconds=60)
     await desk.submit(*(f"k{n}" for n in range(9)), limit_key="k")
     claims = await desk.claim("ann", 9)
     assert len(claims) == 3
@@ -139,7 +139,7 @@ async def test_an_alarm_calls_no_more_than_the_key_has_places(store: Store) -> N
     assert await desk.front() == ["k3"]
 
 
-@pytest.mark.parametrize("rules", [{"key_rate": 3}, {"key_rate": 3, "key_overall": 2}])
+@pytest.mark.parametrize("rules", [{"key_rate": 3}, {"key_rate": 3, "max_running_per_key": 2}])
 async def test_all_parked_jobs_of_a_rate_start_one_after_the_other_without_another_submit(
     store: Store, rules: dict[str, Any]
 ) -> None:

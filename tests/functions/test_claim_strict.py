@@ -18,7 +18,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def strict(store: Store) -> Desk:
-    return Desk(store, overall=1, order="strict")
+    return Desk(store, max_running=1, order="strict")
 
 
 async def put_off(desk: Desk, held: Claim, how: str, seconds: float = HOUR) -> None:
@@ -115,7 +115,7 @@ async def test_the_one_before_all_others_starts_although_the_groups_were_destroy
 
 
 async def test_where_several_run_at_a_time_all_wait_for_those_before_them(store: Store) -> None:
-    desk = Desk(store, overall=3, order="strict")
+    desk = Desk(store, max_running=3, order="strict")
     await desk.submit("a", "b", "c", "d", "e")
     first, second, third = await desk.claim("ann", 3)
     await put_off(desk, first, "fail")
@@ -145,8 +145,8 @@ async def test_a_platform_that_is_strict_no_longer_forgets_who_was_first(strict:
     assert await strict.leftovers() == []
 
 
-def lane(store: Store, *names: str, overall: int = 1) -> list[Desk]:
-    desks = [Desk(store, name, overall=overall) for name in names]
+def lane(store: Store, *names: str, max_running: int = 1) -> list[Desk]:
+    desks = [Desk(store, name, max_running=max_running) for name in names]
     for desk in desks:
         desk.siblings = tuple(name for name in names if name != desk.keys.platform)
     return desks
@@ -232,7 +232,7 @@ async def test_a_turn_that_no_consumer_comes_for_passes_within_a_moment(store: S
 
 
 async def test_a_lane_of_two_lets_two_run(store: Store) -> None:
-    pages, products = lane(store, "pages", "products", overall=2)
+    pages, products = lane(store, "pages", "products", max_running=2)
     await pages.submit("a", "b", "c")
     await products.submit("x")
     assert keys_of(await pages.claim("ann", 1)) == ["a"]

@@ -212,7 +212,7 @@ async def test_no_key_of_a_forgotten_job_is_left(desk: Desk, how: str, mode: str
 
 
 async def test_jobs_that_have_not_ended_are_never_removed(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("parked-head", "parked", limit_key="l")
     await desk.submit("running", "released", "retried")
     await desk.submit("delayed", delay_seconds=HOUR)

@@ -52,7 +52,7 @@ async def test_what_rests_or_has_ended_is_not_counted(desk: Desk) -> None:
 
 
 async def test_looking_changes_nothing(store: Store) -> None:
-    desk = Desk(store, key_overall=1, key_rate=5, rate=3)
+    desk = Desk(store, max_running_per_key=1, key_rate=5, rate=3)
     await desk.submit("a", "b", "c", limit_key="l", order_key="o")
     await desk.submit("d", delay_seconds=HOUR)
     await desk.claim("ann", 3)
@@ -80,7 +80,7 @@ async def test_one_that_was_called_before_it_was_handed_out_comes_in_its_turn(de
 
 
 async def test_one_that_waits_beside_the_line_has_no_place(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", "b", "c", limit_key="l")
     assert await before(desk, "b") == 1, "nobody has looked at it yet"
     await desk.claim("ann", 9)

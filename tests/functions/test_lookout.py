@@ -162,7 +162,7 @@ async def test_a_rate_that_a_handler_found_exceeded_holds_all(desk: Desk) -> Non
 
 @pytest.mark.parametrize("looked_at", [False, True], ids=["in line", "beside the line"])
 async def test_a_limit_key_names_who_has_its_places(store: Store, looked_at: bool) -> None:
-    desk = Desk(store, key_overall=2)
+    desk = Desk(store, max_running_per_key=2)
     why = await served(desk)
     await desk.submit("a", "b", "c", "d", limit_key="tenant:1")
     await desk.claim("ann", 9 if looked_at else 2)
@@ -217,7 +217,7 @@ async def test_a_full_platform_names_who_runs(shop: Desk) -> None:
 
 
 async def test_strict_order_names_the_job_that_nothing_starts_before(store: Store) -> None:
-    desk = Desk(store, overall=1, order="strict")
+    desk = Desk(store, max_running=1, order="strict")
     why = await served(desk)
     await desk.submit("a", "b")
     (held,) = await desk.claim()
@@ -228,7 +228,7 @@ async def test_strict_order_names_the_job_that_nothing_starts_before(store: Stor
 
 
 async def test_a_lane_tells_where_its_slot_is_taken(store: Store) -> None:
-    desks = [Desk(store, name, overall=1, lane="goods") for name in ("pages", "products")]
+    desks = [Desk(store, name, max_running=1, lane="goods") for name in ("pages", "products")]
     platforms = Platforms({desk.keys.platform: desk.policy for desk in desks})
     pages, products = desks
     lookout = Lookout(pages.transitions, platforms, Presence(pages.transitions, platforms))
@@ -241,7 +241,7 @@ async def test_a_lane_tells_where_its_slot_is_taken(store: Store) -> None:
 
 
 async def test_consumers_that_are_full_are_told_too(store: Store) -> None:
-    desk = Desk(store, per_process=2)
+    desk = Desk(store, max_running_per_process=2)
     why = await served(desk)
     await desk.submit("a", "b", "c")
     await desk.claim("ann", 2)
@@ -276,7 +276,7 @@ async def test_a_job_that_is_due_stands_in_line_already(desk: Desk) -> None:
 
 
 async def test_all_that_holds_is_told_at_once(store: Store) -> None:
-    desk = Desk(store, overall=1, rate=1, rate_seconds=HOUR, key_overall=1)
+    desk = Desk(store, max_running=1, rate=1, rate_seconds=HOUR, max_running_per_key=1)
     why = asking(desk)
     await desk.submit("a", "b", "c", limit_key="l", order_key="o")
     await desk.claim()
@@ -318,14 +318,14 @@ async def test_a_job_that_does_not_wait_has_no_reasons(desk: Desk) -> None:
 
 
 async def test_text_where_a_number_belongs_hides_no_job(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", limit_key="l", order_key="o")
     await store.command("HSET", desk.keys["limits"], "l", "many")
     assert await watching(desk).explain(desk.keys, await desk.record("a"), None, []) is None
 
 
 async def test_a_count_that_is_not_a_whole_number_holds_a_job_up_as_it_does_in_a_claim(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     why = await served(desk)
     await desk.submit("a", limit_key="l", order_key="o")
     await store.command("HSET", desk.keys["limits"], "l", "1.5")
@@ -352,7 +352,7 @@ async def test_a_hold_beyond_the_calendar_is_told_as_its_last_moment(desk: Desk,
 
 
 async def test_a_count_without_running_jobs_still_has_a_reason(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     why = await served(desk)
     await store.command("HSET", desk.keys["limits"], "l", 1)
     await desk.submit("a", limit_key="l")
@@ -361,7 +361,7 @@ async def test_a_count_without_running_jobs_still_has_a_reason(store: Store) -> 
 
 
 async def test_all_that_run_are_counted_and_a_few_named(store: Store) -> None:
-    desk = Desk(store, overall=300)
+    desk = Desk(store, max_running=300)
     why = await served(desk)
     await desk.submit(*(f"j{number}" for number in range(300)))
     await desk.claim("ann", 300)
@@ -372,7 +372,7 @@ async def test_all_that_run_are_counted_and_a_few_named(store: Store) -> None:
 
 
 async def test_leases_that_cannot_be_read_take_slots_too(store: Store) -> None:
-    desk = Desk(store, overall=1)
+    desk = Desk(store, max_running=1)
     why = await served(desk)
     await store.command("HSET", desk.keys["leases"], "n", "nonsense")
     await desk.submit("a")

@@ -79,7 +79,7 @@ async def test_a_job_goes_on_whatever_became_of_its_pending_entry(
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_delayed_and_parked_jobs_start_whatever_became_of_their_entries(store: Store, damage: Damage) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("later", delay_seconds=HOUR)
     await desk.submit("k1", "k2", limit_key="k")
     await desk.submit("o1", "o2", order_key="o")
@@ -113,7 +113,7 @@ async def test_a_job_that_was_handed_out_past_us_is_found(desk: Desk) -> None:
 
 
 async def test_a_healthy_platform_is_left_as_it_is(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("later", delay_seconds=HOUR)
     await desk.submit("k1", "k2", limit_key="k")
     await desk.submit("o1", "o2", order_key="o")
@@ -126,7 +126,7 @@ async def test_a_healthy_platform_is_left_as_it_is(store: Store) -> None:
 
 
 async def test_a_job_whose_names_were_all_removed_comes_back(store: Store) -> None:
-    desk = Desk(store, key_overall=1, key_rate=5)
+    desk = Desk(store, max_running_per_key=1, key_rate=5)
     await desk.submit("k1", "k2", limit_key="k")
     await desk.submit("o1", "o2", order_key="o")
     await desk.submit("front")
@@ -166,7 +166,7 @@ async def test_an_order_whose_head_is_not_kept_any_more_goes_on(desk: Desk) -> N
 
 
 async def test_a_running_job_without_its_lease_is_lost_and_comes_back(store: Store) -> None:
-    desk = Desk(store, key_overall=1)
+    desk = Desk(store, max_running_per_key=1)
     await desk.submit("a", limit_key="k")
     (held,) = await desk.claim("ann")
     await desk.report(held, 1)

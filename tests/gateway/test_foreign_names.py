@@ -28,13 +28,13 @@ STATES = ("waiting", "active", "delayed", "waiting-children", "completed", "fail
 CONFIG = f"""
 [platforms.{FOREIGN}]
 lane = "{FOREIGN}"
-overall = 2
+max_running = 2
 [platforms.mine]
 lane = "{FOREIGN}"
-overall = 2
+max_running = 2
 [platforms.mine-too]
 lane = "{FOREIGN}"
-overall = 2
+max_running = 2
 """
 DOCUMENT = Document(document(TABLE, locked=True))
 GETS = sorted(route.split()[1] for route in DOCUMENT.routes if route.startswith("GET "))

@@ -62,7 +62,7 @@ async def test_every_declared_platform_is_listed_with_true_counts(
     assert listed["ably"]["oldestWaitingSeconds"] is None
     alone = (await get(http, "/api/platforms/research"))["data"]
     policy = alone.pop("policy")
-    assert (policy["attempts"], policy["per_process"]) == (3, 10)
+    assert (policy["attempts"], policy["max_running_per_process"]) == (3, 10)
     assert {**alone, "oldestWaitingSeconds": age} == {**research, "oldestWaitingSeconds": age}
 
 

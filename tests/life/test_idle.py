@@ -18,7 +18,7 @@ RATE_SECONDS = 4.0
 async def test_a_job_starts_when_the_rate_opens_although_the_worker_that_knew_when_is_gone(
     deployment: Deployment, tmp_path: Path, how: Callable[[ConsumerProcess], None]
 ) -> None:
-    config = rules(tmp_path, overall=1, rate=1, rate_seconds=RATE_SECONDS)
+    config = rules(tmp_path, max_running=1, rate=1, rate_seconds=RATE_SECONDS)
     workers = await deployment.consumers(2, PLATFORM, pace=BRISK, TAILRACE_CONFIG=config)
     first = await deployment.submit(PLATFORM, steps=1, seconds=0.5)
     started = await deployment.started(first)

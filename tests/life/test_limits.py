@@ -91,8 +91,8 @@ key_rate = 5
 key_rate_seconds = 0.5
 
 [platforms.plan-generation]
-overall = 3
-per_process = 2
+max_running = 3
+max_running_per_process = 2
 """
 
 
@@ -130,7 +130,7 @@ async def test_overall_and_per_process_hold_together(pair: Deployment) -> None:
 async def test_a_window_that_opens_is_used_at_once_although_a_limit_was_reached_before(
     deployment: Deployment, tmp_path: Path
 ) -> None:
-    config = rules(tmp_path, rate=4, rate_seconds=0.5, overall=2)
+    config = rules(tmp_path, rate=4, rate_seconds=0.5, max_running=2)
     await deployment.consumer(PLATFORM, TAILRACE_CONFIG=config)
     await bulk(deployment, 16)
     told = await histories(deployment, await completed(deployment, 16))
@@ -142,7 +142,7 @@ async def test_a_window_that_opens_is_used_at_once_although_a_limit_was_reached_
 async def test_jobs_of_a_limit_key_run_so_many_at_a_time_also_when_a_worker_dies(
     deployment: Deployment, tmp_path: Path
 ) -> None:
-    config = rules(tmp_path, key_overall=2, max_crashes=9)
+    config = rules(tmp_path, max_running_per_key=2, max_crashes=9)
     victim, _ = await deployment.consumers(2, PLATFORM, TAILRACE_CONFIG=config)
     await bulk(deployment, 45, seconds=0.05, limit_key="shop")
     await completed(deployment, 12)

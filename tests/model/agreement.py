@@ -24,7 +24,7 @@ async def check_leases(side: Side) -> None:
     assert {owner: int(counter) for owner, counter in look.beats.items()} == model.beats
     leases = {lease.nonce: (lease.key, lease.owner) for lease in look.leases}
     assert leases == {nonce: (job.key, job.owner) for nonce, job in model.running().items()}
-    assert not model.overall or len(leases) <= model.overall
+    assert not model.max_running or len(leases) <= model.max_running
     for owner in model.beats:
         listed = await desk.store.command("SMEMBERS", desk.keys.holds(owner))
         assert sorted(listed) == sorted(nonce.encode() for nonce, (_, holder) in leases.items() if holder == owner)

@@ -86,16 +86,16 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.wait = self.play.wait
         self.wait(self.play.command("FLUSHALL"))
-        self.sides = [self._side("kurly", overall=1), self._side("research", overall=0)]
+        self.sides = [self._side("kurly", max_running=1), self._side("research", max_running=0)]
         self.attempts: list[Held] = []  # all that anybody ever heard of, rightful or not
         self.reports: dict[str, int] = {}  # how often each attempt has reported
         self.seen: dict[tuple[str, str], str] = {}  # an observer's memory: platform, owner -> counter
         self.unheard: list[tuple[Side, str, list[str]]] = []  # claims whose answers were lost on the way
         self.ends: dict[tuple[str, int], bytes] = {}  # the last event of each life of a job that ended
 
-    def _side(self, platform: str, overall: int) -> Side:
-        desk = Desk(self.play, platform, overall=overall, max_crashes=2, max_starts=3, share=0)
-        return Side(desk, ModelPlatform(overall, desk.max_crashes, desk.policy.max_starts))
+    def _side(self, platform: str, max_running: int) -> Side:
+        desk = Desk(self.play, platform, max_running=max_running, max_crashes=2, max_starts=3, share=0)
+        return Side(desk, ModelPlatform(max_running, desk.max_crashes, desk.policy.max_starts))
 
     @initialize(strict=st.booleans())
     def some_jobs_run_and_some_wait(self, strict: bool) -> None:

@@ -69,8 +69,8 @@ class ModelJob:
 class ModelPlatform:
     """One platform as it must be. A method is a transition: it changes the model and returns the right answer."""
 
-    def __init__(self, overall: int, max_crashes: int, max_starts: int) -> None:
-        self.overall = overall
+    def __init__(self, max_running: int, max_crashes: int, max_starts: int) -> None:
+        self.max_running = max_running
         self.strict = False  # nothing starts before a job that waits for another attempt
         self.strict = False  # nothing starts before a job that waits for another attempt
         self.max_crashes = max_crashes
@@ -99,7 +99,7 @@ class ModelPlatform:
     def may_start(self) -> bool:
         """Whether any consumer with a free slot could start a job now."""
         waiting = [job for job in self.jobs.values() if job.state is State.WAITING]
-        return any(not self.last_chance(job) for job in waiting) and not 0 < self.overall <= len(self.running())
+        return any(not self.last_chance(job) for job in waiting) and not 0 < self.max_running <= len(self.running())
 
     def last_chance(self, job: ModelJob) -> bool:
         return 0 < job.crashes == self.max_crashes - 1
@@ -131,7 +131,7 @@ class ModelPlatform:
         running = self.running()
         given = [(nonce, running[nonce].key, running[nonce].attempt) for nonce in nonces if nonce in running]
         free = [nonce for nonce in nonces if nonce not in running]
-        room = len(free) if not self.overall else min(len(free), self.overall - len(running))
+        room = len(free) if not self.max_running else min(len(free), self.max_running - len(running))
         self.wake()
         taken = self._take(room)
         for nonce, job in zip(free, taken, strict=False):

@@ -57,7 +57,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "false",
     ),
     "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
-    "a claim that ignores how many may run": ("claim", "if tonumber(overall) > 0 then", "if false then"),
+    "a claim that ignores how many may run": ("claim", "if tonumber(max_running) > 0 then", "if false then"),
     "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
     "a claim in strict order that lets others pass": ("claim", "if blocked then", "if false then"),
     "a completion that rings before it looks": ("complete", "local job", "call_idle(1)\nlocal job"),
@@ -67,7 +67,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a delay that forgets the time": ("delay", "format('%.0f', until_ms), body", "1, body"),
     "a wake that wakes nobody": (
         "wake",
-        "local count = wake_due(key_overall, key_rate, key_rate_ms)",
+        "local count = wake_due(max_running_per_key, key_rate, key_rate_ms)",
         "local count = 0",
     ),
 }

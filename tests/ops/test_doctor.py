@@ -229,7 +229,7 @@ async def test_a_job_that_a_closed_rate_holds_up_is_fine(
     config.write_text("[platforms.research]\noverall = 2\nrate = 1\nrate_seconds = 60")
     monkeypatch.setenv("TAILRACE_CONFIG", str(config))
     await desk.submit("a", "b")
-    limited = Desk(desk.store, "research", overall=2, rate=1, rate_seconds=60)
+    limited = Desk(desk.store, "research", max_running=2, rate=1, rate_seconds=60)
     (held,) = await limited.claim("ann", 2)
     assert await limited.idle() == ["ann"]
     assert await troubles() == []
@@ -294,7 +294,7 @@ async def test_an_order_held_by_a_job_that_does_not_run_is_found(desk: Desk, tro
 
 
 async def test_jobs_parked_for_a_limit_key_are_fine_while_somebody_holds_it(desk: Desk, troubles: Examine) -> None:
-    limited = Desk(desk.store, "research", key_overall=1)
+    limited = Desk(desk.store, "research", max_running_per_key=1)
     await limited.submit("a", "b", limit_key="shop")
     await limited.claim("ann", 2)
     assert (await limited.record("b")).state is State.WAITING
@@ -309,7 +309,7 @@ async def test_jobs_parked_for_a_limit_key_are_fine_while_somebody_holds_it(desk
 
 
 async def test_a_limit_key_that_counts_too_many_is_found(desk: Desk, troubles: Examine) -> None:
-    limited = Desk(desk.store, "research", key_overall=5)
+    limited = Desk(desk.store, "research", max_running_per_key=5)
     await limited.submit("a", limit_key="shop")
     await limited.claim()
     await desk.store.command("HSET", desk.keys["limits"], "shop", 3, "other", 1)

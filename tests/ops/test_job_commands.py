@@ -299,7 +299,7 @@ def test_the_script_says_so_when_nothing_answers() -> None:
 
 async def test_show_says_in_words_why_a_job_waits(valkey_url: str, here: Here) -> None:
     async with Store(valkey_url) as store:
-        desk = Desk(store, "kurly", overall=1)
+        desk = Desk(store, "kurly", max_running=1)
         await desk.submit("a", "b", "c")
         await desk.claim()
         await desk.beat("ann")

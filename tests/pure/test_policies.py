@@ -25,13 +25,13 @@ def test_the_platforms_of_the_box_are_there() -> None:
 
 @pytest.mark.parametrize("name", [*SHOPS, *EXTRACT, "default"])
 def test_shops_the_extract_group_and_default_run_one_at_a_time_overall(name: str) -> None:
-    assert BUILT_IN[name].overall == 1
+    assert BUILT_IN[name].max_running == 1
 
 
 @pytest.mark.parametrize("name", ["research", "plan-generation", "material-processing"])
 def test_the_others_run_ten_per_process(name: str) -> None:
     policy = BUILT_IN[name]
-    assert (policy.overall, policy.per_process) == (0, 10)
+    assert (policy.max_running, policy.max_running_per_process) == (0, 10)
 
 
 def test_one_consumer_serves_the_whole_extract_lane() -> None:
@@ -46,14 +46,14 @@ def test_one_consumer_serves_the_whole_extract_lane() -> None:
 def test_declared_platforms_come_on_top_and_known_ones_keep_their_policy() -> None:
     platforms = BUILT_IN.declare(["coupang", "kurly"])
     assert platforms["coupang"] == MANY
-    assert platforms["kurly"].overall == 1
+    assert platforms["kurly"].max_running == 1
     assert "coupang" not in BUILT_IN
 
 
 def test_a_configuration_changes_what_it_names_and_nothing_else() -> None:
-    platforms = BUILT_IN.configure({"kurly": {"max_crashes": 5}, "naver": {"overall": 2}})
-    assert platforms["kurly"] == Policy(overall=1, per_process=1, max_crashes=5)
-    assert platforms["naver"] == Policy(overall=2)
+    platforms = BUILT_IN.configure({"kurly": {"max_crashes": 5}, "naver": {"max_running": 2}})
+    assert platforms["kurly"] == Policy(max_running=1, max_running_per_process=1, max_crashes=5)
+    assert platforms["naver"] == Policy(max_running=2)
     assert platforms["ably"] == BUILT_IN["ably"]
 
 
@@ -61,9 +61,9 @@ def test_a_configuration_changes_what_it_names_and_nothing_else() -> None:
     ("name", "fields"),
     [
         ("kurly", {"overal": 1}),
-        ("kurly", {"overall": "one"}),
-        ("kurly", {"overall": -1}),
-        ("kurly", {"per_process": 0}),
+        ("kurly", {"max_running": "one"}),
+        ("kurly", {"max_running": -1}),
+        ("kurly", {"max_running_per_process": 0}),
         ("kurly", {"max_crashes": 0}),
         ("../x", {}),
         ("kurly", 3),
@@ -147,9 +147,9 @@ def test_what_a_job_says_must_fit_the_rules_of_its_platform(said: Options, field
 @given(st.integers(1, 100), st.sampled_from(["exponential", "fixed"]), st.floats(0, 1))
 def test_a_job_overrides_what_it_says_and_nothing_else(attempts: int, backoff: Any, jitter: float) -> None:
     said = Retrying(attempts=attempts, backoff=backoff, jitter=jitter)
-    own = Policy(overall=7, backoff_seconds=5.0).retrying(said)
+    own = Policy(max_running=7, backoff_seconds=5.0).retrying(said)
     assert (own.attempts, own.backoff, own.jitter) == (attempts, backoff, jitter)
-    assert (own.overall, own.backoff_seconds) == (7, 5.0)
+    assert (own.max_running, own.backoff_seconds) == (7, 5.0)
 
 
 def shown(value: Any) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.producers.settings import StreamsSettings
+from tailrace.producers.settings import NEW_NAMES, StreamsSettings
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process.settings import Environment
 
@@ -91,12 +91,25 @@ def test_platforms_and_policies_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "tailrace.toml"
     file.write_text("[platforms.kurly]\noverall = 2\n[platforms.naver]\nper_process = 3\n")
     platforms = read(TAILRACE_CONFIG=str(file)).platforms
-    assert (platforms["kurly"].overall, platforms["naver"].per_process) == (2, 3)
+    assert (platforms["kurly"].max_running, platforms["naver"].max_running_per_process) == (2, 3)
     file.write_text("[platforms\n")
     with pytest.raises(BadConfiguration, match="is not TOML"):
         read(TAILRACE_CONFIG=str(file))
     with pytest.raises(BadConfiguration, match="TAILRACE_CONFIG: cannot read"):
         read(TAILRACE_CONFIG=str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(("old", "new"), NEW_NAMES.items())
+def test_an_old_name_of_a_policy_is_read_and_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, old: str, new: str
+) -> None:
+    file = tmp_path / "tailrace.toml"
+    file.write_text(f"[platforms.kurly]\n{old} = 7\n")
+    assert getattr(read(TAILRACE_CONFIG=str(file)).platforms["kurly"], new) == 7
+    assert caplog.messages == [f"platform kurly: {old} is the old name of {new}; rename it in TAILRACE_CONFIG"]
+    file.write_text(f"[platforms.kurly]\n{old} = 7\n{new} = 8\n")
+    with pytest.raises(BadConfiguration, match=f"platform kurly: {old} is the old name of {new}; remove {old}"):
+        read(TAILRACE_CONFIG=str(file))
 
 
 @pytest.mark.parametrize(

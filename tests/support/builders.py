@@ -86,13 +86,13 @@ class Desk:
     """
 
     def __init__(
-        self, store: Store, platform: str = "shop", *, overall: int = 0, max_crashes: int = 3, **rules: Any
+        self, store: Store, platform: str = "shop", *, max_running: int = 0, max_crashes: int = 3, **rules: Any
     ) -> None:
         self.store = store
         self.transitions = Transitions(store)
         self.keys = PlatformKeys(platform)
-        self.overall = overall
-        self.policy = Policy(overall=overall, max_crashes=max_crashes, **rules)
+        self.max_running = max_running
+        self.policy = Policy(max_running=max_running, max_crashes=max_crashes, **rules)
         self.max_crashes = max_crashes
         self.company = "locked"  # what else the process of a claimer runs
         self.siblings: tuple[str, ...] = ()  # the other platforms of its lane
