@@ -155,9 +155,6 @@ def test_no_file_imports_from_a_test_file() -> None:
     ] == []
 
 
-BEING_RENAMED = {"Operation", "Trends"}  # each still stands for a table of routes too
-
-
 def test_a_class_name_means_one_thing() -> None:
     named = [
         node.name
@@ -166,4 +163,4 @@ def test_a_class_name_means_one_thing() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
     ]
-    assert {name for name in named if named.count(name) > 1} <= BEING_RENAMED
+    assert {name for name in named if named.count(name) > 1} == set()

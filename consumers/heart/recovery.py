@@ -69,7 +69,7 @@ class Recovery:
         keys = PlatformKeys(silence.platform)
         try:
             leases = await self._transitions.holdings(keys, silence.owner)
-        except BrokenOperation as error:  # keys that were spoilt by hand must not hold up the others
+        except BrokenOperation as error:  # corrupt keys must not hold up the others
             log.error("holdings_broken", platform=keys.platform, owner=silence.owner, error=str(error))
             return False
         if not leases:

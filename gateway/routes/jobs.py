@@ -22,7 +22,7 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.census import RunningNow, describe, take_census
 from tailrace.streams.views.presence import Presence
-from tailrace.streams.waiting.explain import Lookout
+from tailrace.streams.waiting.explain import WaitExplainer
 from tailrace.streams.waiting.reasons import Waiting
 from tailrace.streams.words import Count, JobId, Ordinal, Percent, PlatformName, Seconds, Time, Word
 
@@ -130,7 +130,7 @@ class Jobs:
         self._store = store
         self._histories = Histories(store)
         self._platforms = platforms
-        self._lookout = Lookout(transitions, platforms, presence)
+        self._explainer = WaitExplainer(transitions, platforms, presence)
 
     @route("GET", "/api/jobs/{job_id}", READ, kept("The job.", JobSeen), asks=(IF_NONE_MATCH,))
     async def show_job(self, _: Request, keys: PlatformKeys, key: str) -> Reply:
@@ -140,7 +140,7 @@ class Jobs:
         end = End()
         if record.state.ended and events:
             end = json.decode(events[-1], type=End)
-        waiting = await self._lookout.explain(keys, record, times.run_at_ms, events)
+        waiting = await self._explainer.explain(keys, record, times.run_at_ms, events)
         policy = self._platforms[record.platform]
         job = described(record, progress_of(record.attempt, events), end, policy, times, waiting)
         return Reply(job, tagged=record.state.ended)

@@ -23,7 +23,7 @@ from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import ConsumerPresence, Presence
-from tailrace.streams.waiting.explain import Lookout
+from tailrace.streams.waiting.explain import WaitExplainer
 from tailrace.streams.waiting.reasons import Waiting
 
 
@@ -88,8 +88,8 @@ async def explain(store: Store, record: Record, due_ms: float | None, events: li
         return None
     transitions = Transitions(store)
     patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
-    lookout = Lookout(transitions, platforms, Watching(transitions, [record.platform], patience))
-    return await lookout.explain(PlatformKeys(record.platform), record, due_ms, events)
+    explainer = WaitExplainer(transitions, platforms, Watching(transitions, [record.platform], patience))
+    return await explainer.explain(PlatformKeys(record.platform), record, due_ms, events)
 
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from tailrace.streams.errors import Lost
 handles = Handlers()
 
 
-class Stubborn(Struct, frozen=True):
+class Careless(Struct, frozen=True):
     steps: int
     seconds: float  # per step
 
 
-@handles("stubborn")
-async def stubborn(attempt: Attempt[Stubborn]) -> str:
+@handles("careless")
+async def careless(attempt: Attempt[Careless]) -> str:
     todo = attempt.args
     for step in range(1, todo.steps + 1):
         with suppress(Lost, anyio.get_cancelled_exc_class()):

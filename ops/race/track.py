@@ -158,7 +158,7 @@ class Racetrack:
             monitor = Monitor(self._family.url, show)
             ends.callback(monitor.stop)
             monitor.start()
-            job = self._submit("stubborn", {"steps": STEPS, "seconds": STEP_SECONDS})
+            job = self._submit("careless", {"steps": STEPS, "seconds": STEP_SECONDS})
             watchers = [StreamWatcher((HOST, self._port), job), StreamWatcher((HOST, self._port), job, leaves_after=3)]
             for watcher in watchers:
                 watcher.start()

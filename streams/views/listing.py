@@ -169,7 +169,7 @@ async def read_places(
 async def read_listed(
     store: Store, keys: PlatformKeys, jobs: Sequence[str], *, errors: bool = False
 ) -> list[Listed | None]:
-    """The records of some jobs; None where there is none, or somebody spoilt it."""
+    """The records of some jobs; None where there is none, or it is corrupt."""
     commands: list[Command] = [("HGETALL", keys.record(key)) for key in jobs]
     if errors:
         commands += [("LINDEX", keys.log(key), -1) for key in jobs]

@@ -19,7 +19,7 @@ from tailrace.streams.waiting.reasons import Case, Waiting, explain
 log = structlog.get_logger()
 
 
-class Lookout:
+class WaitExplainer:
     """Why jobs wait, on the platforms of one store."""
 
     def __init__(self, transitions: Transitions, platforms: Platforms, presence: Presence) -> None:

@@ -1,4 +1,4 @@
-"""A platform whose keys somebody spoilt: the hearts of those who serve it beat on, and take care of the others."""
+"""A platform with corrupt keys: the hearts of those who serve it beat on, and take care of the others."""
 
 from typing import Any
 
@@ -27,11 +27,11 @@ async def spoil(store: Store, name: str) -> None:
     if name == "control":
         await store.command("HSET", key, "restarts", "often")
     else:
-        await store.command("SET", key, "spoilt")
+        await store.command("SET", key, "corrupt")
 
 
 @pytest.mark.parametrize("name", ["leases", "beats", "control"])
-async def test_a_spoilt_platform_ends_no_heart(bench: Bench, name: str) -> None:
+async def test_a_corrupt_platform_ends_no_heart(bench: Bench, name: str) -> None:
     other = Desk(bench.store, "many")
     await other.submit("lost")
     await other.transitions.claim(other.keys, "ann", 0.5, PLATFORMS["many"], ["n1"])

@@ -160,7 +160,7 @@ async def test_hundreds_of_jobs_are_handed_back_before_their_process_is_ended(wa
     assert {(await watch.desk.record(key)).crashes for key in keys} == {0}
 
 
-async def test_a_process_is_ended_although_its_jobs_were_spoilt_by_hand(watch: Watch) -> None:
+async def test_a_process_is_ended_although_its_jobs_are_corrupt(watch: Watch) -> None:
     await watch.hold("late", seconds=1.0)
     await watch.hold("other")
     await watch.desk.store.command("DEL", watch.desk.keys.record("late"))

@@ -119,9 +119,9 @@ async def test_a_job_whose_owner_is_in_no_list_is_recovered(
     await eventually("its job is taken away", lambda: left(desk))
 
 
-async def test_a_spoilt_job_of_a_dead_owner_holds_up_no_other(desk: Desk, watched: Watched) -> None:
+async def test_a_corrupt_job_of_a_dead_owner_holds_up_no_other(desk: Desk, watched: Watched) -> None:
     held = await held_by_a_ghost(desk, "a", "b", "c")
-    await desk.store.command("SET", desk.keys.record("b"), "spoilt")
+    await desk.store.command("SET", desk.keys.record("b"), "corrupt")
 
     async def two_are_back() -> bool:
         leases = await desk.transitions.holdings(desk.keys, "ghost")

@@ -340,13 +340,13 @@ async def test_nothing_is_claimed_before_the_heart_has_beaten(bench: Bench) -> N
     assert beats[0] is not None
 
 
-async def test_a_spoilt_job_does_not_keep_others_from_being_taken_over(bench: Bench) -> None:
+async def test_a_corrupt_job_does_not_keep_others_from_being_taken_over(bench: Bench) -> None:
     keys, transitions = PlatformKeys("many"), Transitions(bench.store)
-    for key in ("spoilt", "whole"):
+    for key in ("corrupt", "whole"):
         await bench.submit("add", {"count": 1}, key=key)
     claims = await transitions.claim(keys, "dead", 0.5, Policy(), ["one", "two"])
-    assert [claim.key for claim in claims] == ["spoilt", "whole"]
-    await bench.store.command("SET", keys.record("spoilt"), "by hand")
+    assert [claim.key for claim in claims] == ["corrupt", "whole"]
+    await bench.store.command("SET", keys.record("corrupt"), "by hand")
     await bench.store.command("HSET", keys["leases"], "strange", "by hand")
     async with serving(bench.store, handles):
         events = await bench.end_of("many.whole")

@@ -114,7 +114,7 @@ async def test_a_long_debt_is_paid_in_rounds_and_holds_up_no_other_platform(scen
 async def test_a_schedule_outlives_jobs_that_cannot_be_accepted(scene: Scene) -> None:
     tick = await scene.schedule(ago=1, missed="all")
     await scene.desk.submit(f"n-{tick}", args=b'{"other":"body"}')
-    await scene.store.command("SET", KURLY.record(f"n-{tick + round(PERIOD * 1000)}"), "spoilt")
+    await scene.store.command("SET", KURLY.record(f"n-{tick + round(PERIOD * 1000)}"), "corrupt")
     assert await scene.ticker().round() == 0
     assert (await scene.schedules.get("kurly", "n")).next_ms == tick + 2 * round(PERIOD * 1000)
 
@@ -129,7 +129,7 @@ async def test_a_schedule_outlives_a_job_that_fails(scene: Scene) -> None:
     assert (await scene.schedules.get("kurly", "n")).next_ms == tick + 2 * round(PERIOD * 1000)
 
 
-UNREADABLE = ["spoilt", "{}", '{"name":"n","platform":"kurly","kind":"drill","cron":"x"}']
+UNREADABLE = ["corrupt", "{}", '{"name":"n","platform":"kurly","kind":"drill","cron":"x"}']
 
 
 @pytest.mark.parametrize("definition", UNREADABLE)
@@ -198,8 +198,8 @@ async def test_an_unreadable_schedule_is_reported_once(scene: Scene, capsys: pyt
     assert capsys.readouterr().out.count("schedule_unreadable") == 1
 
 
-async def test_a_platform_whose_keys_were_spoilt_holds_up_no_other(scene: Scene) -> None:
-    await scene.store.command("SET", ABLY["ticks"], "spoilt")
+async def test_a_platform_whose_keys_are_corrupt_holds_up_no_other(scene: Scene) -> None:
+    await scene.store.command("SET", ABLY["ticks"], "corrupt")
     tick = await scene.schedule(ago=0, missed="once")
     await scene.ticker(ABLY, KURLY).round()
     assert await scene.jobs() == [f"n-{tick}"]

@@ -55,11 +55,11 @@ async def test_a_look_can_pass_over_those_that_its_caller_cannot_read(desk: Desk
     assert (agenda.due, agenda.next_ms) == ([], LATER)
 
 
-async def test_many_platforms_are_seen_in_one_call_and_a_spoilt_one_hides_no_other(desk: Desk) -> None:
-    spoilt = PlatformKeys("spoilt")
-    await desk.store.command("SET", spoilt["ticks"], "spoilt")
+async def test_many_platforms_are_seen_in_one_call_and_a_corrupt_one_hides_no_other(desk: Desk) -> None:
+    corrupt = PlatformKeys("corrupt")
+    await desk.store.command("SET", corrupt["ticks"], "corrupt")
     await desk.transitions.schedule(desk.keys, "n", "", b"{}", 1000)
-    broken, agenda = await desk.transitions.agenda([(spoilt, 0), (desk.keys, 0)])
+    broken, agenda = await desk.transitions.agenda([(corrupt, 0), (desk.keys, 0)])
     assert isinstance(broken, BrokenOperation)
     assert isinstance(agenda, Agenda)
     assert [due.name for due in agenda.due] == ["n"]

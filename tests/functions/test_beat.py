@@ -79,6 +79,6 @@ async def test_what_a_consumer_tells_of_itself_stays_until_it_tells_something_el
 
 
 async def test_a_beat_counts_even_if_nothing_can_be_told(desk: Desk) -> None:
-    await desk.store.command("SET", desk.keys["consumers"], "spoilt")
+    await desk.store.command("SET", desk.keys["consumers"], "corrupt")
     await desk.transitions.beat([(desk.keys, [])], "ann", b"{}")
     assert (await desk.look()).beats == {"ann": "1"}

@@ -216,11 +216,11 @@ async def test_a_name_at_the_front_whose_job_nobody_knows_is_passed_over(desk: D
     assert await desk.front() == []
 
 
-async def test_a_job_with_a_spoilt_record_holds_up_no_other(desk: Desk) -> None:
+async def test_a_job_with_a_corrupt_record_holds_up_no_other(desk: Desk) -> None:
     await desk.submit("a", "b", "c")
     key = desk.keys.record("b")
     await desk.store.command("DEL", key)
-    await desk.store.command("SET", key, "spoilt")
+    await desk.store.command("SET", key, "corrupt")
     claims = await desk.claim(slots=2)
     assert keys_of(claims) == ["a", "c"]
     assert len((await desk.look()).leases) == 2

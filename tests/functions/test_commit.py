@@ -66,7 +66,7 @@ async def test_one_broken_operation_disturbs_no_other(desk: Desk, spoil: str) ->
     await desk.submit("a", "b", "c", "d", "e")
     first, broken, third, fourth = await desk.claim(slots=4)
     await desk.store.command("DEL", desk.keys.of_job(spoil, broken.key))
-    await desk.store.command("SET", desk.keys.of_job(spoil, broken.key), "spoilt")
+    await desk.store.command("SET", desk.keys.of_job(spoil, broken.key), "corrupt")
     answers: list[Any] = await desk.transitions.commit(
         desk.keys,
         [

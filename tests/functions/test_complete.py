@@ -83,10 +83,10 @@ async def test_a_job_is_completed_although_its_group_was_destroyed(desk: Desk) -
     assert await desk.claim() == []
 
 
-async def test_a_spoilt_log_refuses_the_end_without_a_trace(desk: Desk) -> None:
+async def test_a_corrupt_log_refuses_the_end_without_a_trace(desk: Desk) -> None:
     held = await desk.start()
     await desk.store.command("DEL", desk.keys.log("a"))
-    await desk.store.command("SET", desk.keys.log("a"), "spoilt")
+    await desk.store.command("SET", desk.keys.log("a"), "corrupt")
     async with untouched(desk.store):
         for end in (desk.complete, desk.fail, desk.release, desk.reclaim):
             with pytest.raises(BrokenOperation, match="WRONGTYPE"):

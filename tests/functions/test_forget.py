@@ -254,10 +254,10 @@ async def test_the_key_of_a_newer_job_is_left_alone(desk: Desk) -> None:
     assert await desk.submit("c", dedupe=Dedupe("d")) == [["duplicate", "b", "waiting"]]
 
 
-async def test_what_was_removed_or_spoilt_by_hand_holds_up_nobody(desk: Desk) -> None:
-    await ended(desk, "gone", "spoilt", "fine", ago=2 * HOUR)
+async def test_what_was_removed_or_made_corrupt_by_hand_holds_up_nobody(desk: Desk) -> None:
+    await ended(desk, "gone", "corrupt", "fine", ago=2 * HOUR)
     await desk.store.command("DEL", desk.keys.record("gone"))
-    await desk.store.command("SET", desk.keys.record("spoilt"), "x")
+    await desk.store.command("SET", desk.keys.record("corrupt"), "x")
     assert await forget(desk) == 3
     assert await keys_of_jobs(desk) == []
 
@@ -270,7 +270,7 @@ async def test_several_platforms_in_one_call_each_by_its_own_rules(desk: Desk, s
     assert await desk.transitions.forget_all(rules) == [1, 0]
 
 
-async def test_a_spoilt_list_is_an_error_of_its_own(desk: Desk) -> None:
+async def test_a_corrupt_list_is_an_error_of_its_own(desk: Desk) -> None:
     await desk.store.command("SET", PlatformKeys("shop")["ended_completed"], "x")
     with pytest.raises(BrokenOperation, match="WRONGTYPE"):
         await forget(desk)

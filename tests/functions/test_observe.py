@@ -51,7 +51,7 @@ async def test_a_lease_is_seen_until_its_attempt_is_over(desk: Desk) -> None:
     assert (await desk.look()).leases == ()
 
 
-async def test_a_spoilt_platform_says_so(desk: Desk) -> None:
-    await desk.store.command("SET", desk.keys["beats"], "spoilt")
+async def test_a_corrupt_platform_says_so(desk: Desk) -> None:
+    await desk.store.command("SET", desk.keys["beats"], "corrupt")
     with pytest.raises(BrokenOperation, match="WRONGTYPE"):
         await desk.transitions.observe([desk.keys])

@@ -103,8 +103,8 @@ async def test_a_job_is_accepted_after_the_server_forgot_the_script(desk: Desk) 
     assert await desk.submit("b") == [["accepted", "waiting"]]
 
 
-async def test_a_spoilt_record_breaks_only_its_own_submission(desk: Desk) -> None:
-    await desk.store.command("SET", desk.keys.record("b"), "spoilt")
+async def test_a_corrupt_record_breaks_only_its_own_submission(desk: Desk) -> None:
+    await desk.store.command("SET", desk.keys.record("b"), "corrupt")
     jobs = [(desk.job(key), "same") for key in "abc"]
     with pytest.raises(BrokenOperation, match="WRONGTYPE"):
         await desk.transitions.submit(jobs)

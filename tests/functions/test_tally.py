@@ -80,11 +80,11 @@ async def test_one_call_counts_several_platforms_and_leaves_no_trace(desk: Desk,
         assert await desk.transitions.tally([shop.keys, desk.keys]) == [Tally(0, 0, 0, 0), Tally(1, 0, 0, 0)]
 
 
-async def test_a_spoilt_platform_hides_no_other(desk: Desk, shop: Desk) -> None:
+async def test_a_corrupt_platform_hides_no_other(desk: Desk, shop: Desk) -> None:
     await desk.submit("a")
-    await shop.store.command("SET", shop.keys["leases"], "spoilt")
-    spoilt, found = await desk.transitions.tally([shop.keys, desk.keys])
-    assert isinstance(spoilt, BrokenOperation)
+    await shop.store.command("SET", shop.keys["leases"], "corrupt")
+    corrupt, found = await desk.transitions.tally([shop.keys, desk.keys])
+    assert isinstance(corrupt, BrokenOperation)
     assert found == Tally(1, 0, 0, 0)
 
 

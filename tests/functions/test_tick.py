@@ -114,16 +114,16 @@ async def test_a_schedule_goes_on_when_its_jobs_id_is_taken(scheduled: Desk) -> 
     assert await tick_of(scheduled) == 2000
 
 
-async def test_a_schedule_goes_on_when_its_jobs_record_was_spoilt(scheduled: Desk) -> None:
-    await scheduled.store.command("SET", scheduled.keys.record("n-1000"), "spoilt")
+async def test_a_schedule_goes_on_when_its_jobs_record_is_corrupt(scheduled: Desk) -> None:
+    await scheduled.store.command("SET", scheduled.keys.record("n-1000"), "corrupt")
     answer = await fire(scheduled, Move(1000, 1000, 2000))
     assert answer[0] == "refused"
     assert "WRONGTYPE" in answer[1]
     assert await tick_of(scheduled) == 2000
 
 
-async def test_a_spoilt_platform_is_told_as_broken(desk: Desk) -> None:
-    await desk.store.command("SET", desk.keys["schedules"], "spoilt")
+async def test_a_corrupt_platform_is_told_as_broken(desk: Desk) -> None:
+    await desk.store.command("SET", desk.keys["schedules"], "corrupt")
     (answer,) = await desk.transitions.tick(desk.keys, [ticking(desk, Move(1000, 1000, 2000))])
     assert isinstance(answer, BrokenOperation)
 

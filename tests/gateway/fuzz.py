@@ -145,9 +145,9 @@ def requests(
 def queries(draw: DrawFn, document: Document, route: str, odd: bool) -> str:
     pairs = []
     parameters = [parameter for parameter in document.parameters(route) if parameter["in"] == "query"]
-    spoilt = draw(st.sampled_from([*(parameter["name"] for parameter in parameters), "all"])) if odd else ""
+    corrupt = draw(st.sampled_from([*(parameter["name"] for parameter in parameters), "all"])) if odd else ""
     for parameter in parameters:
-        wrong = spoilt in {parameter["name"], "all"}
+        wrong = corrupt in {parameter["name"], "all"}
         if wrong or parameter.get("required") or draw(st.booleans()):
             value = draw(st.sampled_from(TEXTS) if wrong else values(document, parameter["schema"]))
             pairs.append(f"{parameter['name']}={quote(str(value), safe='', errors='replace')}")
@@ -170,7 +170,7 @@ def bodies(draw: DrawFn, document: Document, taken: dict[str, Any] | None, odd: 
         return json.dumps(value).encode("utf-8", "replace")
     names = [*document.resolve(taken["schema"]).get("properties", {}), "unknown", "jobId", "id", "", "a" * 300]
     for _ in range(draw(st.integers(1, 2))):
-        value = draw(spoilt(value, names))
+        value = draw(corrupt(value, names))
     text = json.dumps(value, ensure_ascii=draw(st.booleans()))
     for _ in range(text.count(RAW)):
         token = draw(st.sampled_from(TOKENS) | ANYTHING.map(json.dumps))
@@ -179,14 +179,14 @@ def bodies(draw: DrawFn, document: Document, taken: dict[str, Any] | None, odd: 
 
 
 @st.composite
-def spoilt(draw: DrawFn, value: Any, names: Sequence[str]) -> Any:
+def corrupt(draw: DrawFn, value: Any, names: Sequence[str]) -> Any:
     """The same value with one thing in it changed, anywhere in its depth."""
     inner = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     deeper = [name for name in inner if isinstance(value[name], dict | list)]
     how = draw(st.sampled_from(["replace", "add", "deeper", "deeper", "leave out"]))
     if how == "deeper" and deeper:
         name = draw(st.sampled_from(deeper))
-        changed = draw(spoilt(value[name], [*map(str, value[name])] or ["a"]))
+        changed = draw(corrupt(value[name], [*map(str, value[name])] or ["a"]))
         return {**value, name: changed} if isinstance(value, dict) else [*value[:name], changed, *value[name + 1 :]]
     if isinstance(value, list):
         return [RAW, *value] if how == "add" else [RAW] if how == "replace" else value[1:]

@@ -120,7 +120,7 @@ async def test_a_thousand_dead_letters_are_replayed_in_one_call(http: httpx2.Asy
     assert (await get(http, "/api/platforms/research"))["data"]["waiting"] == 1200
 
 
-async def test_a_spoilt_dead_letter_holds_up_no_other(http: httpx2.AsyncClient, desk: Desk, store: Store) -> None:
+async def test_a_corrupt_dead_letter_holds_up_no_other(http: httpx2.AsyncClient, desk: Desk, store: Store) -> None:
     await fail_some(desk)
     await store.command("HSET", desk.keys.record("v1"), "state", "dancing")
     await store.command("DEL", desk.keys.record("v2"))

@@ -125,10 +125,10 @@ async def test_a_reopened_job_is_told_anew(http: httpx2.AsyncClient, desk: Desk,
 
 
 async def test_what_somebody_writes_into_an_ended_log_changes_nothing(http: httpx2.AsyncClient, desk: Desk) -> None:
-    await (await race(desk, "spoilt"))()
-    path = "/research/history/research.spoilt?limit=100"
+    await (await race(desk, "corrupt"))()
+    path = "/research/history/research.corrupt?limit=100"
     etag = (await http.get(path)).headers["etag"]
-    await desk.store.command("RPUSH", desk.keys.log("spoilt"), forge("research.spoilt", 99, 2, "completed"))
+    await desk.store.command("RPUSH", desk.keys.log("corrupt"), forge("research.corrupt", 99, 2, "completed"))
     assert (await http.get(path, headers={"If-None-Match": etag})).status_code == 304
 
 

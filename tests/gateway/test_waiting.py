@@ -1,4 +1,4 @@
-"""Why a job waits, over HTTP; `tests/functions/test_lookout.py` has every reason."""
+"""Why a job waits, over HTTP; `tests/functions/test_explain.py` has every reason."""
 
 import re
 from collections.abc import Callable
@@ -69,7 +69,7 @@ async def test_an_ended_job_waits_for_nothing(http: httpx2.AsyncClient, desk: De
     assert await waiting_of(http, "research.a") is None
 
 
-async def test_a_platform_that_was_spoilt_does_not_hide_why_others_wait(
+async def test_a_platform_that_is_corrupt_does_not_hide_why_others_wait(
     http: httpx2.AsyncClient, desk: Desk, desk_on: Callable[[str], Desk]
 ) -> None:
     await desk.submit("a")
@@ -77,7 +77,7 @@ async def test_a_platform_that_was_spoilt_does_not_hide_why_others_wait(
     assert await waiting_of(http, "research.a") is not None
 
 
-async def test_a_spoilt_line_hides_no_job(http: httpx2.AsyncClient, desk: Desk) -> None:
+async def test_a_corrupt_line_hides_no_job(http: httpx2.AsyncClient, desk: Desk) -> None:
     await desk.submit("a")
     await desk.store.command("SET", desk.keys.front("normal"), "x")
     assert await waiting_of(http, "research.a") is None

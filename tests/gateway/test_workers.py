@@ -122,7 +122,7 @@ async def test_a_look_that_keeps_us_waiting_makes_no_one_silent(store: Store, mo
     looking.cancel()
 
 
-async def test_what_consumers_tell_may_be_spoilt_and_they_live_all_the_same(store: Store) -> None:
+async def test_what_consumers_tell_may_be_corrupt_and_they_live_all_the_same(store: Store) -> None:
     desk = Desk(store, "research")
     await desk.beat("ann")
     await store.command("SET", desk.keys["consumers"], "not a hash")

@@ -340,7 +340,7 @@ async def test_jobs_of_a_paused_platform_have_a_way_forward_once_it_is_resumed(
     assert "✓ kurly        1 waiting: every job has a way forward once the platform is resumed\n" in said
 
 
-async def test_spoilt_records_are_found_and_a_foreign_key_is_passed_over(desk: Desk, troubles: Examine) -> None:
+async def test_corrupt_records_are_found_and_a_foreign_key_is_passed_over(desk: Desk, troubles: Examine) -> None:
     await desk.store.command("HSET", desk.keys.record("a"), "state", "dancing")
     await desk.store.command("HSET", desk.keys.record("c"), "state", "waiting", "entry", "1-1")
     await desk.store.command("HSET", "tr:{Not A Platform}:job:a", "state", "waiting")

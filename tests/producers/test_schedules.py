@@ -120,7 +120,7 @@ async def test_many_who_change_a_schedule_at_one_moment_leave_one_of_their_defin
 
 
 async def test_what_somebody_else_wrote_is_passed_over_and_can_be_replaced(store: Store, schedules: Schedules) -> None:
-    await store.command("HSET", PlatformKeys("kurly")["schedules"], "n", "spoilt", "m", '{"name":"m"}')
+    await store.command("HSET", PlatformKeys("kurly")["schedules"], "n", "corrupt", "m", '{"name":"m"}')
     assert await schedules.list() == []
     with pytest.raises(ScheduleNotFound):
         await schedules.get("kurly", "n")

@@ -11,7 +11,7 @@ from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views import presence as presence_module
 from tailrace.streams.views.presence import Presence
-from tailrace.streams.waiting.explain import Lookout
+from tailrace.streams.waiting.explain import WaitExplainer
 from tailrace.streams.waiting.reasons import Reason, Waiting
 from tests.functions.why import asking, served, watching
 from tests.support.builders import Desk
@@ -231,11 +231,11 @@ async def test_a_lane_tells_where_its_slot_is_taken(store: Store) -> None:
     desks = [Desk(store, name, max_running=1, lane="goods") for name in ("pages", "products")]
     platforms = Platforms({desk.keys.platform: desk.policy for desk in desks})
     pages, products = desks
-    lookout = Lookout(pages.transitions, platforms, Presence(pages.transitions, platforms))
+    explainer = WaitExplainer(pages.transitions, platforms, Presence(pages.transitions, platforms))
     await products.start("x")
     await pages.submit("a")
     await pages.beat("ann")
-    waiting = await lookout.explain(pages.keys, await pages.record("a"), None, [])
+    waiting = await explainer.explain(pages.keys, await pages.record("a"), None, [])
     assert waiting is not None
     assert waiting.reasons == (Reason("lane", "The lane goods runs 1 job at a time, and 1 of products is running."),)
 
@@ -310,11 +310,11 @@ async def test_a_corrupt_line_hides_no_job(desk: Desk, store: Store) -> None:
 
 
 async def test_a_job_that_does_not_wait_has_no_reasons(desk: Desk) -> None:
-    lookout = watching(desk)
+    explainer = watching(desk)
     held = await desk.start("a")
-    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
+    assert await explainer.explain(desk.keys, await desk.record("a"), None, []) is None
     await desk.complete(held)
-    assert await lookout.explain(desk.keys, await desk.record("a"), None, []) is None
+    assert await explainer.explain(desk.keys, await desk.record("a"), None, []) is None
 
 
 async def test_text_where_a_number_belongs_hides_no_job(store: Store) -> None:
@@ -345,8 +345,8 @@ async def test_a_count_that_no_gate_asks_for_holds_nothing_up(desk: Desk, store:
 async def test_a_hold_beyond_the_calendar_is_told_as_its_last_moment(desk: Desk, store: Store, value: str) -> None:
     await desk.submit("a")
     await store.command("HSET", desk.keys["control"], "held_until_ms", value)
-    lookout = watching(desk)
-    why = await lookout.explain(desk.keys, await desk.record("a"), None, [])
+    explainer = watching(desk)
+    why = await explainer.explain(desk.keys, await desk.record("a"), None, [])
     assert why is not None
     assert [reason.until for reason in why.reasons if reason.reason == "held"] == ["9999-12-31T23:59:59.999Z"]
 
