@@ -54,6 +54,9 @@ class JobBody(Options, Body, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     args: Args = field(default_factory=dict)
     id: JobKey | None = None
 
+    def __post_init__(self) -> None:
+        """The options are checked once, when `options_of` takes them out."""
+
 
 class BulkBody(Body, frozen=True):
     # Each is decoded for itself: one that is wrong does not spoil the others.
@@ -159,7 +162,8 @@ class Submissions:
         The same id and body again is the same job. `Idempotency-Key` does the same for a job without an id.
         The kind `drill` is 422 where it is switched off, as it is by default on a gateway with keys.
         """
-        asked = submission(body, key_of(request, body.id, "id"))
+        options = options_of(body)
+        asked = Submission(body.platform, body.kind, body.args, key_of(request, body.id, "id"), options)
         job = await submit(self._producer, request, asked, {})
         answer = Accepted(job.id, status_of(job.status), links_of(job.id), deduplicated(asked, job) or UNSET)
         return Reply(answer, headers=headers_of(job, asked))
@@ -206,8 +210,7 @@ class Submissions:
         """Submit many jobs; what is valid is accepted."""
         if IDEMPOTENCY_KEY in request.headers:
             raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
-        bodies = [checked(item) async for item in in_turns(body.jobs)]
-        asked = [item if isinstance(item, WrongField) else submission(item, item.id) async for item in in_turns(bodies)]
+        asked = [submission_of(item) async for item in in_turns(body.jobs)]
         answers = iter(await self._submit_all(asked))
         results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
         refused = sum(isinstance(result, Refused) for result in results)
@@ -239,11 +242,8 @@ async def submit(producer: Producer, request: Request, asked: Submission, names:
 
 
 def options_of(body: JobBody) -> Options:
+    """Raises `WrongField` if they are wrong or contradict each other."""
     return Options(**{name: getattr(body, name) for name in Options.__struct_fields__})
-
-
-def submission(body: JobBody, key: str | None) -> Submission:
-    return Submission(body.platform, body.kind, body.args, key, options_of(body))
 
 
 def key_of(request: Request, given: str | None, field: str) -> str | None:
@@ -262,9 +262,11 @@ def key_of(request: Request, given: str | None, field: str) -> str | None:
     return "idem-" + base64.urlsafe_b64encode(digest).decode()
 
 
-def checked(item: Any) -> JobBody | WrongField:
+def submission_of(item: Any) -> Submission | WrongField:
+    """What one job of many asks for, or what is wrong with it."""
     try:
-        return msgspec.convert(item, JobBody)
+        body = msgspec.convert(item, JobBody)
+        return Submission(body.platform, body.kind, body.args, body.id, options_of(body))
     except msgspec.ValidationError as error:
         return wrong_field(error, JobBody)
     except WrongField as error:
