@@ -1,4 +1,8 @@
-"""One GET on a connection of its own: the head of the answer, then its body as it comes."""
+"""One GET on a connection of its own: the head of the answer, then its body as it comes.
+
+This is not httpx because a stream of events takes 2.7 times the CPU time through it (16 us an event against 6 us), and
+an application that only follows jobs would import three more packages, in 315 ms against 117 ms.
+"""
 
 import ssl
 from collections.abc import Mapping
