@@ -62,6 +62,15 @@ async def test_who_comes_back_is_told_that_there_may_be_a_gap(gateway: str, desk
         assert (await reading.take(1))[0].event == "reset"
 
 
+async def test_a_head_is_answered_at_once_as_a_stream_begins(http: httpx2.AsyncClient) -> None:
+    head = await http.head("/api/events")
+    async with http.stream("GET", "/api/events") as stream:
+        names = ("content-type", "cache-control", "x-accel-buffering", "connection", "content-length")
+        assert [head.headers.get(name) for name in names] == [stream.headers.get(name) for name in names]
+        assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert (head.status_code, head.content) == (200, b"")
+
+
 @pytest.mark.parametrize(
     ("query", "field"), [("?platform=amazon", "platform"), ("?jobs=x", "jobs"), ("?jobs=amazon.a", "jobs")]
 )
