@@ -44,7 +44,7 @@ class Script(Struct, frozen=True):
 
 
 SHARED = (
-    *("prelude.lua", "events.lua", "ends.lua", "places.lua", "entries.lua", "rates.lua", "clock.lua"),
+    *("prelude.lua", "leases.lua", "events.lua", "ends.lua", "places.lua", "entries.lua", "rates.lua", "clock.lua"),
     *("waking.lua", "calls.lua", "gates.lua", "accept.lua"),
 )
 """Definitions that the functions share; a script has those that something in it names.

@@ -18,19 +18,19 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
       until_ms = nil
     end
     if extra.dedupe then
-      local taken = prefix .. 'dedupe:' .. extra.dedupe
+      local taken = key_of('dedupe', extra.dedupe)
       local other = call('GET', taken)
-      local state = other and call('HGET', prefix .. 'job:' .. other, 'state')
+      local state = other and call('HGET', key_of('job', other), 'state')
       if state then
         if extra.mode == 'debounce' and state == 'delayed' and until_ms and
-          call('HGET', prefix .. 'job:' .. other, 'attempt') == false then -- the newest asks, the oldest waits
-          call('SET', prefix .. 'args:' .. other, payload)
-          call('HSET', prefix .. 'job:' .. other, 'kind', kind, 'options', extra.options or '')
+          call('HGET', key_of('job', other), 'attempt') == false then -- the newest asks, the oldest waits
+          call('SET', key_of('args', other), payload)
+          call('HSET', key_of('job', other), 'kind', kind, 'options', extra.options or '')
           call('ZADD', due, until_ms, other)
           if extra.run_at_ms then
-            call('HDEL', prefix .. 'job:' .. other, 'rest_ms')
+            call('HDEL', key_of('job', other), 'rest_ms')
           else
-            places.note_length(prefix .. 'job:' .. other, extra.delay_ms)
+            places.note_length(key_of('job', other), extra.delay_ms)
           end
           call('ZREM', alarms, '!' .. other)
           if extra.expires_ms then
@@ -80,7 +80,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     call('HSET', record, 'dedupe', extra.dedupe)
   end
   if extra.order then
-    local line, place = prefix .. 'order:' .. extra.order, acceptance(entry)
+    local line, place = key_of('order', extra.order), acceptance(entry)
     local last = call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
     if last and tonumber(last) >= tonumber(place) then -- accepted in the same millisecond, in another band
       place = format('%.0f', last + 1)

@@ -25,7 +25,7 @@ for first = 1, #runs, PIECE do
       lost[#lost + 1] = runs[first + i - 1]
     else
       owned = owned + 1
-      if string.find(lease, ' cancel=1', 1, true) then
+      if asked_to_stop(lease) then
         stop[#stop + 1] = runs[first + i - 1]
       end
     end
@@ -42,8 +42,7 @@ if call('SCARD', holds(owner)) ~= owned then
   end
   for i, lease in ipairs(#others > 0 and call('HMGET', leases, unpack(others)) or others) do
     if lease then
-      stray[#stray + 1] = match(lease, '^%d+ %d+ (%S+)')
-      stray[#stray + 1] = others[i]
+      stray[#stray + 1], stray[#stray + 2] = read_lease(lease), others[i]
     else -- removed by hand
       call('SREM', holds(owner), others[i])
     end

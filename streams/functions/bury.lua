@@ -24,7 +24,7 @@ redis.pcall('HDEL', consumers, owner)
 if calls.come(owner) then
   ring()
 end
-call('DEL', prefix .. 'bell:' .. owner)
+call('DEL', key_of('bell', owner))
 calls.stay_away(owner, call('HGET', control, 'timekeeper'), calls.next_time())
 for _, band in ipairs(BANDS) do
   local pending = redis.pcall('XPENDING', jobs[band], GROUP, '-', '+', 1, owner)

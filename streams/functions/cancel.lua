@@ -25,13 +25,13 @@ if state == 'running' then
   if not attempt then
     return 'missing'
   end
-  if mark(attempt.marks, 'cancel') then
+  if asked_to_stop(attempt.marks) then
     return 'cancelling'
   end
   local seq = emit(key, attempt, body(attempt.attempt, 'cancelling', attempt.owner, more))
   call('HSET', record, 'cancel', more)
   local reported, _, _, rest = glance(key, nonce)
-  renew(key, nonce, reported, seq, rest .. ' cancel=1')
+  renew(key, nonce, reported, seq, rest .. STOP)
   return 'cancelling'
 end
 if state ~= 'waiting' and state ~= 'delayed' then

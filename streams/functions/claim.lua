@@ -48,7 +48,7 @@ local function hand_over(nonce, key, attempt, kind, fields, options, failures, a
   local n = 2 + 8 * handed
   handed = handed + 1
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
-  answer[n + 5] = fields[4] or call('GET', prefix .. 'args:' .. key) or ''
+  answer[n + 5] = fields[4] or call('GET', key_of('args', key)) or ''
   answered = answered + #answer[n + 5]
   answer[n + 6], answer[n + 7], answer[n + 8] = options or '', failures, age
 end
@@ -69,11 +69,11 @@ if #wanted > 0 then
   local fresh, alone = {}, false
   for i, lease in ipairs(call('HMGET', leases, unpack(wanted))) do
     if lease then
-      local key, band, entry = match(lease, '^%d+ %d+ (%S+) %S+ %S+ %S+ (%S+) (%S+)')
-      local job = call('HMGET', prefix .. 'job:' .. key, 'attempt', 'kind', 'options')
-      local found = call('XRANGE', jobs[band], entry, entry)[1]
-      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, job[3], past(prefix .. 'job:' .. key))
-      company, alone = 'some', alone or mark(lease, 'alone')
+      local key, given = read_lease(lease)
+      local job = call('HMGET', key_of('job', key), 'attempt', 'kind', 'options')
+      local found = call('XRANGE', jobs[given.band], given.entry, given.entry)[1]
+      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, job[3], past(key_of('job', key)))
+      company, alone = 'some', alone or mark(given.marks, 'alone')
     else
       fresh[#fresh + 1] = wanted[i]
     end
@@ -130,7 +130,7 @@ end
 
 -- The size of args beside their entry; nothing when the key is corrupt.
 local function args_size(key)
-  local size = redis.pcall('STRLEN', prefix .. 'args:' .. key)
+  local size = redis.pcall('STRLEN', key_of('args', key))
   return type(size) == 'number' and size or nil
 end
 
@@ -139,7 +139,7 @@ local more           -- whether there may be more than was looked at
 
 local function open(band, entry, fields, alone)
   local key = fields[2]
-  local record = prefix .. 'job:' .. key
+  local record = key_of('job', key)
   local job = call('HMGET', record, 'state', 'entry', 'kind', 'attempt', 'seq', 'options', 'marks')
   if not job[1] then -- nobody knows this job any more: the entry is a leftover
     add(settled, band, entry)
@@ -188,11 +188,7 @@ local function open(band, entry, fields, alone)
   end
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
   tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
-  held[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' .. band .. ' ' ..
-    entry .. ' ' .. deadline_ms .. (alone and ' alone=1' or '') .. (order == 'strict' and ' strict=1' or '') ..
-    (job[7] and ' ' .. job[7] or '')
-  touched[nonce] = true
-  add(granted, owner, nonce)
+  grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms, marks_of(alone, order == 'strict', job[7]))
   hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
 end
 
@@ -209,7 +205,7 @@ end
 local slots = room -- before the order of those in line lessens it
 local function take_suspect()
   for _, key in ipairs(call('ZRANGE', suspects, 0, 99)) do
-    local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
+    local job = redis.pcall('HMGET', key_of('job', key), 'band', 'entry', 'state')
     call('ZREM', suspects, key)
     if job[3] == 'waiting' and take(key, job[1] or 'normal', job[2], true, true) then
       call('HDEL', control, 'reserved')
@@ -245,7 +241,7 @@ local function take_front(band, goal, below)
       if too_large(args_size(key) or 0) then -- a corrupt key is not needed when the entry holds the args
         return
       end
-      local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
+      local job = redis.pcall('HMGET', key_of('job', key), 'band', 'entry', 'state')
       call('ZREM', front, key)
       if job[3] == 'waiting' then
         take(key, job[1] or 'normal', job[2])
@@ -267,7 +263,7 @@ end
 if order == 'strict' and taken < room and not plain then
   local blocked, suspected = false, call('EXISTS', suspects) == 1
   for _, key in ipairs(call('ZRANGE', unfinished, 0, room + 99)) do
-    local job = redis.pcall('HMGET', prefix .. 'job:' .. key, 'band', 'entry', 'state')
+    local job = redis.pcall('HMGET', key_of('job', key), 'band', 'entry', 'state')
     local before = taken
     if job[3] == 'waiting' and taken < room and not (suspected and call('ZSCORE', suspects, key)) then
       take(key, job[1] or 'normal', job[2], true)

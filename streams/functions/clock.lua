@@ -13,7 +13,7 @@ local AFTER = { due = 'alarms', alarms = 'ticks' } -- the order in which the lis
 local shorten = {}
 
 function shorten.due(key, at)
-  local length = tonumber(call('HGET', prefix .. 'job:' .. key, 'rest_ms') or nil)
+  local length = tonumber(call('HGET', key_of('job', key), 'rest_ms') or nil)
   if length and at - now_ms > length then -- a time that was given as such has no length
     call('ZADD', due, 'XX', format('%.0f', now_ms + length), key)
     return true

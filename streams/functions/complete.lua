@@ -9,12 +9,9 @@
 --       nonce  the fence: refused unless it is the current one
 --       event  attempt, status, worker and result, as they are kept
 -- Returns  ok | cancelled | again | lost
-local job = fence(key, nonce)
+local job, refused = own(record, key, nonce, 'completed')
 if not job then
-  return refusal(record, nonce, 'completed')
-end
-if not stands(record, job) then
-  return 'lost'
+  return refused
 end
 local answer = obeyed(record, key, job)
 if not answer then

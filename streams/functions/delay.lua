@@ -17,12 +17,9 @@
 --       hold        1: no job of the platform starts before that time either
 --       order       block | skip | strict: whether those behind it in its order wait meanwhile
 -- Returns  ok | failed | cancelled | again | lost
-local job = fence(key, nonce)
+local job, refused = own(record, key, nonce, 'delayed')
 if not job then
-  return refusal(record, nonce, 'delayed')
-end
-if not stands(record, job) then
-  return 'lost'
+  return refused
 end
 local answer = obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then

@@ -18,8 +18,8 @@ end
 if state ~= 'failed' and state ~= 'cancelled' then
   return state
 end
-if field[2] and call('GET', prefix .. 'dedupe:' .. field[2]) == key then
-  call('DEL', prefix .. 'dedupe:' .. field[2])
+if field[2] and call('GET', key_of('dedupe', field[2])) == key then
+  call('DEL', key_of('dedupe', field[2]))
 end
 ends.leave_failed(key)
 call('UNLINK', record, log, args, steps)

@@ -20,7 +20,7 @@ function ends.keep(record, key, job, state, event, seq)
   call('HINCRBY', control, state, 1)
   local found = call('XRANGE', jobs[job.band], job.entry, job.entry)[1]
   if found and found[2][4] then
-    call('SET', prefix .. 'args:' .. key, found[2][4])
+    call('SET', key_of('args', key), found[2][4])
   end
   call('ZADD', state == 'failed' and ended_failed or ended_cancelled, now_ms, key)
   if state == 'failed' then
@@ -33,8 +33,8 @@ end
 -- The end of a job with marks: what they hold is given back. Answers whether the job is kept for a time of its own.
 function ends.heed_marks(key, job)
   local keep, dedupe = mark(job.marks, 'keep'), mark(job.marks, 'dedupe')
-  if dedupe and call('GET', prefix .. 'dedupe:' .. dedupe) == key then
-    call('DEL', prefix .. 'dedupe:' .. dedupe)
+  if dedupe and call('GET', key_of('dedupe', dedupe)) == key then
+    call('DEL', key_of('dedupe', dedupe))
   end
   places.let_go(key, job, true)
   if keep then
@@ -46,7 +46,7 @@ end
 -- A job is no longer one of the failed ones.
 function ends.leave_failed(key)
   if call('ZREM', ended_failed, key) == 1 then
-    local error_type = redis.pcall('HGET', prefix .. 'job:' .. key, 'error') -- protected: it may be corrupt
+    local error_type = redis.pcall('HGET', key_of('job', key), 'error') -- protected: it may be corrupt
     if type(error_type) == 'string' then
       call('ZREM', ended_errors, error_type .. '\t' .. key)
     end

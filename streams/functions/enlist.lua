@@ -6,9 +6,9 @@
 -- Returns  where to go on, 0: that was the last of them
 local page = call('HSCAN', leases, cursor, 'COUNT', most)
 for i = 1, #page[2], 2 do
-  local owner = match(page[2][i + 1], '^%d+ %d+ %S+ %S+ %S+ (%S+) ')
-  if owner then
-    add(granted, owner, page[2][i])
+  local _, job = read_lease(page[2][i + 1])
+  if job then
+    add(granted, job.owner, page[2][i])
   end
 end
 flush_holders()

@@ -31,7 +31,7 @@ end
 
 -- Whether a job can go on: its entry is there, or can be written again because its args are kept beside it.
 function entries.can_go_on(key, job)
-  return #call('XRANGE', jobs[job.band], job.entry, job.entry) > 0 or call('EXISTS', prefix .. 'args:' .. key) == 1
+  return #call('XRANGE', jobs[job.band], job.entry, job.entry) > 0 or call('EXISTS', key_of('args', key)) == 1
 end
 
 -- The entry of a job that can go on pends under the reserved consumer, also when it was acknowledged by hand or went with
@@ -60,7 +60,7 @@ function entries.take(key, band, entry, owner, now)
   if found then
     return found
   end
-  local record = prefix .. 'job:' .. key
+  local record = key_of('job', key)
   local _, job = places.standing(record)
   if ends.stranded(record, key, job) then
     return places.leave(key, job)

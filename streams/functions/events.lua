@@ -1,4 +1,4 @@
--- What the transitions that change a job's life stand on, after the prelude: the clock, the events and the fence.
+-- What the transitions that change a job's life stand on, after leases.lua: the clock, the events and the fence.
 
 local now_us, now_ms = (function(clock)
   local micros = string.format('%06d', clock[2])
@@ -74,35 +74,7 @@ local function opening(job)
 end
 
 local function emit(key, job, event)
-  return append(prefix .. 'log:' .. key, key, job.seq, event, opening(job))
-end
-
--- The fence: the job as the lease under `nonce` knows it, while `nonce` is the attempt that runs it; else nil. Whoever
--- changes more than the history asks the record too, by `stands`.
--- `started` is the id of that event until it is in the history, then `-`.
-local function fence(key, nonce)
-  local lease = held[nonce]
-  if lease then
-    local seq, holds_key, started, attempt, owner, band, entry, marks =
-      match(lease, '^%d+ (%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) %d+(.*)$')
-    if holds_key == key then
-      return { nonce = nonce, seq = seq, started = started, attempt = attempt, owner = owner,
-        band = band, entry = entry, marks = marks }
-    end
-  end
-end
-
--- The same, as far as a lease says what changes: for those that renew it. `rest` is what never changes.
-local function glance(key, nonce)
-  local reported, seq, holds_key, started, rest = match(held[nonce] or '', '^(%d+) (%d+) (%S+) (%S+) (.*)$')
-  if holds_key == key then
-    return reported, seq, started, rest
-  end
-end
-
--- The lease of an attempt that has just written an event.
-local function renew(key, nonce, reported, seq, rest)
-  held[nonce], touched[nonce] = reported .. ' ' .. seq .. ' ' .. key .. ' - ' .. rest, true
+  return append(key_of('log', key), key, job.seq, event, opening(job))
 end
 
 -- The lease of a job goes, if it has one. It goes with the state that says that the job runs, whatever may break after
@@ -123,21 +95,27 @@ local function stands(record, job)
   drop(job)
 end
 
--- Why an attempt has no lease. `again`: it brought the job to `goal` before. `lost`: it is not, or no longer, its job.
-local function refusal(record, nonce, goal)
-  local job = call('HMGET', record, 'state', 'nonce')
-  return job[1] == goal and job[2] == nonce and 'again' or 'lost'
+-- The job of an attempt that changes more than the history: both its lease and its record must know of it. Else why not:
+-- `again`, it brought the job to a goal before, or `lost`, it is not, or no longer, its job.
+local function own(record, key, nonce, goal, other_goal)
+  local job = fence(key, nonce)
+  if job then
+    if stands(record, job) then
+      return job
+    end
+  elseif goal then
+    local known = call('HMGET', record, 'state', 'nonce')
+    if known[2] == nonce and (known[1] == goal or known[1] == other_goal) then
+      return nil, 'again'
+    end
+  end
+  return nil, 'lost'
 end
 
 -- The place in line of an entry: its acceptance, as a number that keeps the order of entries within a millisecond.
 local function acceptance(entry)
   local ms, n = match(entry, '^(%d+)-(%d+)$')
   return format('%.0f', ms * 4096 + n) -- n is large only while the clock is behind the last entry: ms stands still then
-end
-
--- The marks of a job: what it holds beside its place, as `name=value` words; see `submit`.
-local function mark(marks, name)
-  return match(marks, ' ' .. name .. '=(%S+)')
 end
 
 -- The one end of a job: state, event, entry, lease and retention in one fact.
@@ -157,7 +135,7 @@ end
 
 -- Somebody asked the job to stop: however its attempt ends, this is the job's end.
 local function obeyed(record, key, job)
-  if #job.marks > 0 and mark(job.marks, 'cancel') then
+  if #job.marks > 0 and asked_to_stop(job.marks) then
     finish(record, key, job, 'cancelled', body(job.attempt, 'cancelled', job.owner, call('HGET', record, 'cancel') or ''))
     return 'cancelled'
   end

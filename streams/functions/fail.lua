@@ -17,13 +17,9 @@
 --       order       block | skip | strict: whether those behind it in its order wait meanwhile
 --       more        the error and what else the event says, JSON members with a leading comma
 -- Returns  retrying | failed | cancelled | again | lost
-local job = fence(key, nonce)
+local job, refused = own(record, key, nonce, 'failed', 'delayed')
 if not job then
-  local word = refusal(record, nonce, 'failed')
-  return word == 'lost' and refusal(record, nonce, 'delayed') or word
-end
-if not stands(record, job) then
-  return 'lost'
+  return refused
 end
 local failures = (call('HGET', record, 'failures') or 0) + 1
 local answer = obeyed(record, key, job)

@@ -19,12 +19,12 @@ local LOOKED_AT = 1000 -- jobs with a time of their own, or with one that has no
 local COUNTED = 10000 -- jobs with a time of their own
 
 local function remove(key)
-  local record = prefix .. 'job:' .. key
+  local record = key_of('job', key)
   local dedupe = redis.pcall('HGET', record, 'dedupe')
-  if type(dedupe) == 'string' and call('GET', prefix .. 'dedupe:' .. dedupe) == key then
-    call('DEL', prefix .. 'dedupe:' .. dedupe)
+  if type(dedupe) == 'string' and call('GET', key_of('dedupe', dedupe)) == key then
+    call('DEL', key_of('dedupe', dedupe))
   end
-  call('UNLINK', record, prefix .. 'log:' .. key, prefix .. 'args:' .. key, prefix .. 'steps:' .. key)
+  call('UNLINK', record, key_of('log', key), key_of('args', key), key_of('steps', key))
   call('ZREM', alarms, '!' .. key)
   removed = removed + 1
 end
@@ -44,9 +44,9 @@ while removed < tonumber(most) and ahead < LOOKED_AT do
   if not key then
     break
   end
-  local ended_ms = tonumber(redis.pcall('HGET', prefix .. 'job:' .. key, 'ended_ms') or 0) or 0
+  local ended_ms = tonumber(redis.pcall('HGET', key_of('job', key), 'ended_ms') or 0) or 0
   if ended_ms > now_ms + 60000 then
-    call('HSET', prefix .. 'job:' .. key, 'ended_ms', now_ms)
+    call('HSET', key_of('job', key), 'ended_ms', now_ms)
     call('RPUSH', ended_completed, call('LPOP', ended_completed))
     ahead = ahead + 1
   elseif over(ended_ms, completed_ms, completed_count, kept) then

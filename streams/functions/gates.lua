@@ -5,10 +5,10 @@ local gates = {}
 -- The job of an order that keeps another one waiting, and whether it runs; nothing: none does.
 function gates.before(order, key)
   local running = call('HGET', orders, order)
-  if running and call('HGET', prefix .. 'job:' .. running, 'state') == 'running' then
+  if running and call('HGET', key_of('job', running), 'state') == 'running' then
     return running, true
   end
-  local head = call('ZRANGE', prefix .. 'order:' .. order, 0, 0)[1]
+  local head = call('ZRANGE', key_of('order', order), 0, 0)[1]
   return head ~= key and head or nil
 end
 
@@ -20,14 +20,14 @@ end
 
 -- When the rate of a limit key lets its next job start; nothing: now.
 function gates.closed_until(limit, key_rate, key_rate_ms)
-  return rates.closed_until(prefix .. 'starts:' .. limit, key_rate, key_rate_ms)
+  return rates.closed_until(key_of('starts', limit), key_rate, key_rate_ms)
 end
 
 -- A job whose gate is closed waits beside the line; whatever opens the gate brings it to the front.
 function gates.park(band, entry, label, key)
   redis.pcall('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'JUSTID')
   if label then
-    call('ZADD', prefix .. 'parked:' .. label, acceptance(entry), key)
+    call('ZADD', key_of('parked', label), acceptance(entry), key)
   end
 end
 
@@ -51,9 +51,9 @@ function gates.admit(band, entry, key, marks, max_running_per_key, key_rate, key
       return false, not full
     end
     if tonumber(key_rate) > 0 then
-      rates.note_starts(prefix .. 'starts:' .. limit, key_rate, key_rate_ms, 1)
+      rates.note_starts(key_of('starts', limit), key_rate, key_rate_ms, 1)
     end
-    call('ZREM', prefix .. 'parked:' .. limit, key) -- it may come from the line, if the group was rebuilt
+    call('ZREM', key_of('parked', limit), key) -- it may come from the line, if the group was rebuilt
     call('HINCRBY', limits, limit, 1)
     -- Two, so that many follow soon when the limit was raised.
     alarmed = places.call_parked(limit, 2, max_running_per_key, key_rate, key_rate_ms)

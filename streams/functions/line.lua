@@ -96,9 +96,9 @@ else
   end
 end
 for _, lease in ipairs(some) do
-  local runner, marks = match(lease, '^%d+ %d+ (%S+) %S+ %S+ %S+ %S+ %S+ %d+(.*)$')
+  local runner, attempt = read_lease(lease)
   if runner then
-    running[#running + 1], running[#running + 2] = runner, marks
+    running[#running + 1], running[#running + 2] = runner, attempt.marks
   end
 end
 
@@ -106,7 +106,7 @@ local limit, label = mark(job.marks, 'limit'), mark(job.marks, 'order')
 local of_limit, of_order = {}, { false, false, false }
 if limit then
   of_limit = { gates.full(limit, max_running_per_key) and 1, gates.closed_until(limit, key_rate, key_rate_ms) or false,
-    call('ZRANK', prefix .. 'parked:' .. limit, key) }
+    call('ZRANK', key_of('parked', limit), key) }
 end
 if label then
   local before, is_running = gates.before(label, key)

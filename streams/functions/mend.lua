@@ -38,7 +38,7 @@ local function lost_its_lease(record, key, job)
     return false
   end
   -- The lease knew how far the history goes. The event `started` is not in it before the attempt's next event.
-  local written, first = call('LLEN', prefix .. 'log:' .. key) + 1, tonumber(match(field[3] or '', '^(%d+)-') or 0)
+  local written, first = call('LLEN', key_of('log', key)) + 1, tonumber(match(field[3] or '', '^(%d+)-') or 0)
   job.owner, job.seq, job.started = field[2], math.max(written, first), written < first and field[3] or '-'
   if not ends.stranded(record, key, job) then
     places.back_in_line(record, key, job, 'lost')
@@ -49,13 +49,13 @@ end
 
 -- Whether a job waits for its order: another one runs, or stands before it and will go on.
 local function waits_for_order(key, job, order)
-  local line, running = prefix .. 'order:' .. order, call('HGET', orders, order)
-  if running and running ~= key and call('HGET', prefix .. 'job:' .. running, 'state') == 'running' then
+  local line, running = key_of('order', order), call('HGET', orders, order)
+  if running and running ~= key and call('HGET', key_of('job', running), 'state') == 'running' then
     return true
   end
   call('ZADD', line, 'NX', acceptance(job.entry), key)
   for _, head in ipairs(call('ZRANGE', line, 0, 9)) do
-    local state = redis.pcall('HGET', prefix .. 'job:' .. head, 'state')
+    local state = redis.pcall('HGET', key_of('job', head), 'state')
     if head == key then
       return false
     elseif state == 'waiting' or state == 'delayed' or state == 'running' then
@@ -70,7 +70,7 @@ end
 -- first one that is parked there.
 local forward = {} -- limit keys of jobs that came forward in this call
 local function waits_for_limit(key, limit)
-  local place = call('ZRANK', prefix .. 'parked:' .. limit, key)
+  local place = call('ZRANK', key_of('parked', limit), key)
   return place and (place > 0 or forward[limit] or call('HEXISTS', limits, limit) == 1 or call('ZSCORE', alarms, '*' .. limit))
 end
 
@@ -82,7 +82,7 @@ end
 
 -- Whether one job was put right.
 local function put_right(key)
-  local record = prefix .. 'job:' .. key
+  local record = key_of('job', key)
   local state, job = places.standing(record)
   if state == 'running' then
     return lost_its_lease(record, key, job)
@@ -105,7 +105,7 @@ local function put_right(key)
   elseif state == 'waiting' and not comes_by_itself(job) and not named(key, job) then
     local limit = mark(job.marks, 'limit')
     if limit then
-      call('ZREM', prefix .. 'parked:' .. limit, key)
+      call('ZREM', key_of('parked', limit), key)
       forward[limit] = true
     end
     places.come_forward(key, acceptance(job.entry), job.band)
@@ -136,7 +136,7 @@ for _, band in ipairs(BANDS) do
       local piece = call('XRANGE', jobs[band], '(' .. last, up_to, 'COUNT', PIECE)
       for _, entry in ipairs(piece) do
         local key = entry[2][2]
-        local known = redis.pcall('HMGET', prefix .. 'job:' .. key, 'state', 'entry')
+        local known = redis.pcall('HMGET', key_of('job', key), 'state', 'entry')
         if known[2] and known[2] ~= entry[1] or not known.err and not known[1] then
           add(settled, band, entry[1]) -- a leftover of a job that is not kept any more, or has another entry
         else

@@ -12,9 +12,9 @@ end
 
 -- What waits for a label comes to the front, as many as may go on.
 function places.unpark(label, count)
-  local freed_jobs = call('ZPOPMIN', prefix .. 'parked:' .. label, count)
+  local freed_jobs = call('ZPOPMIN', key_of('parked', label), count)
   for i = 1, #freed_jobs, 2 do
-    local fine, band = pcall(call, 'HGET', prefix .. 'job:' .. freed_jobs[i], 'band')
+    local fine, band = pcall(call, 'HGET', key_of('job', freed_jobs[i]), 'band')
     places.come_forward(freed_jobs[i], freed_jobs[i + 1], fine and band)
   end
 end
@@ -26,9 +26,9 @@ function places.call_parked(label, wanted, max_running_per_key, key_rate, key_ra
   if tonumber(max_running_per_key) > 0 then
     wanted = math.min(wanted, max_running_per_key - (call('HGET', limits, label) or 0))
   end
-  if tonumber(key_rate) > 0 and wanted > 0 and call('EXISTS', prefix .. 'parked:' .. label) == 1 then
+  if tonumber(key_rate) > 0 and wanted > 0 and call('EXISTS', key_of('parked', label)) == 1 then
     local at
-    wanted, at = rates.count_starts(prefix .. 'starts:' .. label, key_rate, key_rate_ms, wanted)
+    wanted, at = rates.count_starts(key_of('starts', label), key_rate, key_rate_ms, wanted)
     if wanted == 0 then
       call('ZADD', alarms, at, '*' .. label)
       return true
@@ -53,13 +53,13 @@ function places.let_go(key, job, over)
       if call('HGET', orders, order) == key then
         call('HDEL', orders, order)
       end
-      local line = prefix .. 'order:' .. order
+      local line = key_of('order', order)
       if over then
         call('ZREM', line, key)
       end
       local head = call('ZRANGE', line, 0, 0, 'WITHSCORES')
       if head[1] and head[1] ~= key then
-        local next_job = redis.pcall('HMGET', prefix .. 'job:' .. head[1], 'state', 'band') -- protected: it may be corrupt
+        local next_job = redis.pcall('HMGET', key_of('job', head[1]), 'state', 'band') -- protected: it may be corrupt
         if next_job[1] == 'waiting' then -- one that was not handed out yet comes by itself
           places.come_forward(head[1], head[2], next_job[2])
         end
@@ -129,6 +129,6 @@ function places.leave(key, job)
   end
   local limit = mark(job.marks, 'limit')
   if limit then
-    call('ZREM', prefix .. 'parked:' .. limit, key)
+    call('ZREM', key_of('parked', limit), key)
   end
 end

@@ -22,6 +22,11 @@ local answered         -- bytes of args and steps that this call answers
 local vacated          -- how many leases ended in this call
 local rings            -- how many idle consumers should look: one for each job that came in line
 
+-- The key of one job, label or owner: the one builder of keys that do not come with a call.
+local function key_of(word, name)
+  return prefix .. word .. ':' .. name
+end
+
 local function gather()
   held, touched, dropped, granted = {}, {}, {}, {}
   settled, completed, feed, told, freed, vacated, rings, answered = {}, {}, {}, 0, 0, 0, 0, 0
@@ -50,7 +55,7 @@ end
 
 -- The nonces that one owner holds: what concerns one owner is found without a look at the leases of all others.
 local function holds(owner)
-  return prefix .. 'holds:' .. owner
+  return key_of('holds', owner)
 end
 
 -- Every owner of a lease is among those that observers watch, and its list names the lease. Protected: whatever became
@@ -108,7 +113,7 @@ local function call_idle(count, before, newest)
     local now_us = before or clock[1] .. format('%06d', clock[2])
     call('ZREM', idle, unpack(owners))
     for _, owner in ipairs(owners) do
-      local bell = prefix .. 'bell:' .. owner
+      local bell = key_of('bell', owner)
       call('RPUSH', bell, 1)
       call('PEXPIRE', bell, BELL_MS)
       call('ZADD', called, now_us, owner)

@@ -18,12 +18,9 @@
 --       nonce       the fence: refused unless it is the current one
 --       max_starts  how often it may be started in all
 -- Returns  ok | failed | cancelled | again | lost
-local job = fence(key, nonce)
+local job, refused = own(record, key, nonce, 'waiting')
 if not job then
-  return refusal(record, nonce, 'waiting')
-end
-if not stands(record, job) then
-  return 'lost'
+  return refused
 end
 local answer = obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then

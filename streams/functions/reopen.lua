@@ -35,11 +35,11 @@ call('ZREM', ended_cancelled, key)
 call('ZREM', ended_kept, key)
 local order = mark(job.marks, 'order')
 if order then
-  call('ZADD', prefix .. 'order:' .. order, acceptance(entry), key)
+  call('ZADD', key_of('order', order), acceptance(entry), key)
 end
 local dedupe = mark(job.marks, 'dedupe')
 if dedupe then
-  call('SET', prefix .. 'dedupe:' .. dedupe, key, 'NX') -- unless another has taken it since
+  call('SET', key_of('dedupe', dedupe), key, 'NX') -- unless another has taken it since
 end
 ring()
 return 'ok'

@@ -15,7 +15,7 @@ end
 if number - reported <= 0 then
   return 'again'
 end
-if string.find(rest, ' cancel=1', 1, true) then -- it is asked to stop, and to say nothing more
+if asked_to_stop(rest) then -- it is asked to stop, and to say nothing more
   return 'cancelled'
 end
 if #seq >= #most and seq - most >= 0 then

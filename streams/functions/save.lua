@@ -8,11 +8,11 @@
 --       name   the step
 --       value  what it gave, JSON
 -- Returns  saved | again | lost | cancelled | full
-local job = fence(key, nonce)
-if not job or not stands(record, job) then
-  return 'lost'
+local job, refused = own(record, key, nonce)
+if not job then
+  return refused
 end
-if #job.marks > 0 and mark(job.marks, 'cancel') then
+if asked_to_stop(job.marks) then
   return 'cancelled'
 end
 if call('HEXISTS', steps, name) == 1 then

@@ -49,7 +49,7 @@ local fine, answer = pcall(accept, record, args, key, band, kind, payload, finge
 local at = now_ms
 while fine and answer[1] == 'again' do
   key = name .. '-' .. format('%.0f', at)
-  record, args = prefix .. 'job:' .. key, prefix .. 'args:' .. key
+  record, args = key_of('job', key), key_of('args', key)
   fine, answer = pcall(accept, record, args, key, band, kind, payload, fingerprint, room, extras)
   at = at + 1
 end

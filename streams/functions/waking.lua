@@ -10,13 +10,13 @@ local function wake_due(max_running_per_key, key_rate, key_rate_ms)
   local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
   for _, key in ipairs(woken) do
     call('ZREM', due, key)
-    local record = prefix .. 'job:' .. key
+    local record = key_of('job', key)
     local fine, state, job = pcall(places.standing, record)
     if fine and state == 'delayed' then
       call('HSET', record, 'state', 'waiting')
       local order = mark(job.marks, 'order')
       if order then -- others may have passed it
-        call('ZADD', prefix .. 'order:' .. order, 'NX', acceptance(job.entry), key)
+        call('ZADD', key_of('order', order), 'NX', acceptance(job.entry), key)
       end
       places.come_forward(key, acceptance(job.entry), job.band)
     end
@@ -31,7 +31,7 @@ local function wake_due(max_running_per_key, key_rate, key_rate_ms)
     elseif kind == '*' then
       places.call_parked(name, PARKED_CALLED, max_running_per_key, key_rate, key_rate_ms)
     else
-      local record = prefix .. 'job:' .. name
+      local record = key_of('job', name)
       local fine, state, job = pcall(places.standing, record)
       if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
         places.leave(name, job)

@@ -26,15 +26,14 @@ HUNT = settings(
 UNFENCED = """
 local function fence(key)
   for _, lease in ipairs(redis.call('HVALS', leases)) do
-    local reported, seq, holds, started, rest, attempt, owner, band, entry, marks =
-      match(lease, '^(%d+) (%d+) (%S+) (%S+) ((%S+) (%S+) (%S+) (%S+) %d+(.*))$')
-    if holds == key then
-      return { nonce = nonce, seq = seq, started = started, attempt = attempt, owner = owner,
-        band = band, entry = entry, marks = marks }
+    local held_key, job = read_lease(lease, nonce)
+    if held_key == key then
+      return job
     end
   end
 end
 local function stands() return true end
+local function own(_, key) return fence(key), 'lost' end
 local job"""
 
 UNFENCED_REPORT = f"""

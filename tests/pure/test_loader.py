@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tailrace.streams.functions import build, functions, parse
-from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS
+from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys
 from tailrace.streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
 
 GOOD = """-- greet: say hello.
@@ -84,3 +84,11 @@ def test_a_script_calls_only_functions_that_it_defines(names: tuple[str, ...]) -
     known |= set(re.findall(r"function (\w+)\(", text))
     known |= {name for line in re.findall(r"local ([\w, ]+)", text) for name in line.strip().split(", ")}
     assert {name for name in re.findall(r"(?<![\w.:])(\w+)\(", text) if name not in known} == set()
+
+
+def test_scripts_build_the_keys_that_python_knows() -> None:
+    text = "".join(script(*names).text for names in (SETTLING, TENDING, BEATING, ACTING, *BRINGING))
+    keys = PlatformKeys("kurly")
+    named = (keys.record, keys.log, keys.args, keys.steps, keys.order, keys.parked, keys.starts, keys.dedupe)
+    known = {key("").removeprefix(keys.prefix).removesuffix(":") for key in (*named, keys.holds, keys.bell)}
+    assert set(re.findall(r"key_of\('(\w+)'", text)) == known
