@@ -144,12 +144,19 @@ def _parts() -> tuple[Part, ...]:
 
 def _needed(code: str) -> list[Part]:
     """The shared definitions that some code names, or another of them does."""
-    left, needed = list(_parts()), []
-    while found := [part for part in left if any(_names(name, code) for name in part.names)]:
-        needed += found
-        left = [part for part in left if part not in found]
-        code = "\n".join(part.text for part in found)
+    needed: set[Part] = set()
+    named = [code]
+    while named:
+        found = {part for code in named for part in _named(code)} - needed
+        needed |= found
+        named = [part.text for part in found]
     return [part for part in _parts() if part in needed]
+
+
+@cache
+def _named(code: str) -> frozenset[Part]:
+    """The shared definitions that some code names itself."""
+    return frozenset(part for part in _parts() if any(_names(name, code) for name in part.names))
 
 
 def _users(chosen: dict[str, Function]) -> dict[Part, list[str]]:
@@ -195,7 +202,14 @@ def _made(text: str, parts: list[Part], users: dict[Part, list[str]]) -> str:
 
 def _names(name: str, code: str) -> bool:
     table, dot, _ = name.partition(".")
-    return bool(re.search(rf"\b{re.escape(name)}\b", code)) or (bool(dot) and f"{table}[" in code)
+    words = _words(code)
+    return name in words or (bool(dot) and f"{table}[" in words)
+
+
+@cache
+def _words(code: str) -> frozenset[str]:
+    """All that some code may name: words, `table.field`, and `table[` where the field is computed."""
+    return frozenset(re.findall(r"\w+", code) + re.findall(r"(?=\b(\w+\.\w+)\b)", code) + re.findall(r"\w+\[", code))
 
 
 def _binding(own: tuple[str, ...]) -> str:
