@@ -45,11 +45,15 @@ async def test_when_the_store_is_emptied_every_open_stream_is_reset_and_closed(
 
 async def test_a_job_that_was_replaced_without_a_word_is_told_anew(pinging: str, desk: Desk, store: Store) -> None:
     await desk.submit("a")
-    async with EventSource(pinging, "research.a") as source, source.open() as reading:
-        await reading.take(1)
-        await store.command("FLUSHALL")
-        await desk.submit("a")
-        assert told(await reading.take(2)) == ["reset", "queued"]
+    for _ in range(20):
+        async with EventSource(pinging, "research.a") as source, source.open() as reading:
+            await reading.take(1)
+            await store.command("FLUSHALL")
+            await desk.submit("a")
+            seen = told(await reading.take(2))
+        if seen != ["reset"]:  # the gateway looked in between, when there was no job
+            break
+    assert seen == ["reset", "queued"]
 
 
 async def test_a_stream_of_a_job_that_vanished_while_another_watches_is_not_found(
