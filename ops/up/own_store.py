@@ -33,7 +33,7 @@ exec 3<&0 </dev/null
 "$@" 3<&- >&2 &
 server=$!
 echo $server
-{ read -r _ <&3; kill $server; sleep 0.5; kill -KILL 0; } &
+{ read -r _ <&3; kill $server 2>/dev/null; sleep 0.5; kill -KILL 0; } &
 exec >&- 3<&-
 wait $server
 kill -KILL 0
