@@ -101,7 +101,9 @@ class Workbench:
             self._family = Family(self.url, folder)
             opening.callback(self._family.close)
             self._config = folder / "bench.toml"
-            tables = (f"[platforms.{platform}]\nper_process = {CONCURRENCY}\n" for platform in self.platforms)
+            tables = (
+                f"[platforms.{platform}]\nmax_running_per_process = {CONCURRENCY}\n" for platform in self.platforms
+            )
             self._config.write_text("".join(tables))
             self._open = opening.pop_all()
         return self

@@ -32,9 +32,13 @@ from tests.support.processes import Pace
 
 SCRIPTS = (SETTLING, TENDING, BEATING, ACTING, *BRINGING)
 PLATFORM = "crowded"
-CONFIG = (
-    f"[platforms.{PLATFORM}]\nper_process = 128\nkeep_completed_seconds = 2\nkeep_failed_seconds = 2\nattempts = 1\n"
-)
+CONFIG = f"""\
+[platforms.{PLATFORM}]
+max_running_per_process = 128
+keep_completed_seconds = 2
+keep_failed_seconds = 2
+attempts = 1
+"""
 SEEN_MICROSECONDS = 500
 MOST_ENTRIES = 1000
 BATCH = 5000
