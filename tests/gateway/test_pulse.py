@@ -30,6 +30,8 @@ def impatient(valkey_url: str) -> Iterator[GatewayProcess]:
 
 async def test_one_that_is_frozen_is_replaced(impatient: GatewayProcess) -> None:
     frozen, other = await serving(impatient)
+    async with connected(impatient.url, 20):
+        pass  # both are up: one that has shown no sign of life yet is given far longer
     frozen.suspend()
 
     async def replaced() -> bool:
