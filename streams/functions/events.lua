@@ -87,9 +87,10 @@ local function drop(job)
   end
 end
 
--- Whether the record knows of the attempt as well. Else the lease only takes up room, and is dropped.
+-- Whether the record knows of the attempt as well, and its job runs. Else the lease only takes up room, and is dropped.
 local function stands(record, job)
-  if call('HGET', record, 'nonce') == job.nonce then
+  local known = call('HMGET', record, 'nonce', 'state')
+  if known[1] == job.nonce and known[2] == 'running' then
     return true
   end
   drop(job)

@@ -37,6 +37,17 @@ async def test_a_stranger_completes_nothing(desk: Desk) -> None:
         assert await desk.transitions.complete(desk.keys, "unknown", held.nonce, event) == "lost"
 
 
+async def test_a_lease_that_outlived_its_job_lets_it_end_once(desk: Desk) -> None:
+    held = await desk.start()
+    lease = await desk.store.command("HGET", desk.keys["leases"], held.nonce)
+    await desk.complete(held, "first")
+    await desk.store.command("HSET", desk.keys["leases"], held.nonce, lease)  # as a restored backup would
+    assert await desk.complete(held, "second") == "lost"
+    assert await desk.fail(held) == "lost"
+    assert await desk.story("a") == ["queued", "started 1", "completed 1"]
+    assert (await desk.look()).leases == ()
+
+
 async def test_an_attempt_that_was_taken_over_completes_nothing(desk: Desk) -> None:
     old = await desk.start("a", "ann")
     await desk.reclaim(old)
