@@ -4,7 +4,6 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from statistics import median
 from urllib.parse import urlsplit
 
 import httpx2
@@ -54,7 +53,7 @@ async def test_news_arrive_at_once(gateway: str, desk: Desk) -> None:
             (message,) = await reading.take(1)
             assert message.told.step == number
             seconds.append(time.monotonic() - before)
-    assert median(seconds) < 0.5, "a gateway that looks now and then would be late for most of them"
+    assert max(seconds) < 0.5
 
 
 async def test_a_waiting_job_is_streamed_from_its_place_in_line(gateway: str, desk: Desk) -> None:
