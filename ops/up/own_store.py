@@ -23,7 +23,7 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from tailrace.streams.errors import BadConfiguration, NoStore
-from tailrace.streams.process.data_folder import locks, ping
+from tailrace.streams.process.data_folder import is_taken, locks, ping
 
 # The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
 # however it ends, `read` returns. Whichever goes first, server or owner, the whole process group follows.
@@ -104,9 +104,17 @@ class Ownership:
         self.file = file
 
     def give_back(self) -> None:
-        if self.file:
-            self.file.close()
-            self.file = None
+        """Free the folder. The last process of the server may still be ending: the folder is free when it has."""
+        if not self.file:
+            return
+        self.file.close()
+        self.file = None
+        patience = time.monotonic() + HANDOVER_SECONDS
+        while is_taken(self.folder) and self._is_ours() and time.monotonic() < patience:
+            time.sleep(0.002)
+
+    def _is_ours(self) -> bool:
+        return (self.folder / "owner").read_text().strip() == str(os.getpid())
 
 
 def open_private(path: Path, mode: str) -> IO[str]:

@@ -18,6 +18,7 @@ import redis
 
 from tailrace.ops.up.own_store import (
     LONGEST_SOCKET_PATH,
+    Ownership,
     OwnStore,
     find_server,
     make_folder,
@@ -233,6 +234,17 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     with pytest.raises(NoStore, match="cannot be written: No space left on device"):
         OwnStore(tmp_path, server=program).start()
     assert not is_taken(tmp_path)
+
+
+def test_a_folder_is_free_once_the_last_process_of_its_server_has_ended(tmp_path: Path) -> None:
+    ownership = Ownership(tmp_path)
+    ownership.take()
+    assert ownership.file
+    descriptor = ownership.file.fileno()
+    with subprocess.Popen(["sleep", "0.3"], pass_fds=[descriptor]) as still_ending:
+        ownership.give_back()
+        assert not is_taken(tmp_path)
+        assert still_ending.wait() == 0
 
 
 def test_a_taken_port_is_refused_by_its_number(program: Path, tmp_path: Path) -> None:
