@@ -14,7 +14,6 @@ from tailrace.consumers.handlers import BUILT_IN
 from tailrace.consumers.handlers.model import Model
 from tailrace.consumers.registry import load_handlers
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import RESTART, Shutdown
 from tailrace.producers.schedules import Schedules, configured
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import BadConfiguration, NoStore, StoreError, WrongField
@@ -22,6 +21,7 @@ from tailrace.streams.process import lifeline
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.process.logs import configure_logs
 from tailrace.streams.process.settings import naming
+from tailrace.streams.process.shutdown import RESTART, Shutdown
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.store.connection import ANSWER_SECONDS, Store
 from tailrace.streams.store.fitness import Fitness

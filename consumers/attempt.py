@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tailrace.consumers.failures import said_by
+from tailrace.consumers.outcomes import said_by
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys

@@ -8,8 +8,7 @@ import msgspec
 import structlog
 from msgspec.structs import force_setattr
 
-from tailrace.consumers.failures import said_by
-from tailrace.consumers.outcomes import Failed, checked_seconds
+from tailrace.consumers.outcomes import Failed, checked_seconds, said_by
 from tailrace.streams.messages import Failure
 from tailrace.streams.operations import Again
 from tailrace.streams.options import Retrying

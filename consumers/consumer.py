@@ -20,13 +20,13 @@ from tailrace.consumers.reader import Reader
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.consumers.slots import Room, Rooms
 from tailrace.consumers.watchdog import Suspect, Watchdog
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import call
 from tailrace.streams.policies import Platforms, rules_of
 from tailrace.streams.process import lifeline
+from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.store.commit import Committer
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions

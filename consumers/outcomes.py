@@ -1,10 +1,24 @@
-"""How an attempt ends, and what a handler may raise to steer it."""
+"""How an attempt ends: what a handler may raise to steer it, and an exception as a client sees it."""
 
+import traceback
+from os.path import dirname, join
+from types import TracebackType
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from tailrace.streams.messages import Failure
+from tailrace.streams.messages import Failure, encode
+from tailrace.streams.process.logs import mask
+from tailrace.streams.validation import field_of
+
+LONGEST_TYPE = 200
+LONGEST_MESSAGE = 2000
+LONGEST_TRACEBACK = 8000
+MARGIN = 16_000  # more is masked than is kept, so that no secret is cut in two before it is masked
+
+HERE = dirname(__file__)
+OURS = {HERE, join(HERE, "offload")}  # not the built-in handlers, which are in another folder
 
 
 class Delay(Exception):
@@ -16,7 +30,7 @@ class Delay(Exception):
 
 
 class RateLimited(Delay):
-    """Raised by a handler: whoever it asked wants to be left alone so long; no job of the platform starts before."""
+    """Raised by a handler: a server it asked wants a pause; no job of the platform starts for so many seconds."""
 
 
 class GiveUp(Exception):
@@ -45,7 +59,7 @@ class Delayed(Struct, frozen=True):
 
 
 class Released(Struct, frozen=True):
-    """The consumer hands the job back unfinished: it is shutting down, or somebody asked the job to stop."""
+    """The consumer hands the job back unfinished: it shuts down, or the job was asked to stop."""
 
 
 class Mute(Struct, frozen=True):
@@ -59,3 +73,63 @@ def checked_seconds(seconds: float) -> float:
     if not 0 <= seconds <= 10 * 366 * 86_400:
         raise ValueError(f"a delay is a number of seconds from 0 to ten years, not {seconds}")
     return seconds
+
+
+class RaisedElsewhere(Exception):
+    """A handler raised in its worker process; `failure` tells what."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.type}: {failure.message}")
+        self.failure = failure
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Its type, what it says and where it was raised, bounded and without secrets."""
+    if isinstance(error, RaisedElsewhere):
+        return error.failure
+    try:
+        text = "".join(traceback.format_exception(type(error), error, from_handler(error.__traceback__)))
+    except Exception:
+        text = "the traceback cannot be shown"
+    message = mask(said_by(error)[: LONGEST_MESSAGE + MARGIN])[:LONGEST_MESSAGE]
+    return Failure(_type_of(error), message, mask(_safe(text[-LONGEST_TRACEBACK - MARGIN :]))[-LONGEST_TRACEBACK:])
+
+
+def from_handler(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without our own frames in front: it begins where the handler, or a hook around it, begins."""
+    first = trace
+    while first and dirname(first.tb_frame.f_code.co_filename) in OURS:
+        first = first.tb_next
+    return first or trace
+
+
+def _type_of(error: BaseException) -> str:
+    try:
+        return _safe(type(error).__name__)[:LONGEST_TYPE]
+    except Exception:  # a metaclass may say anything
+        return "Exception"
+
+
+def said_by(error: BaseException) -> str:
+    try:
+        return _safe(str(error))
+    except Exception:
+        return "it cannot say what is wrong: its own __str__ fails"
+
+
+def failure_members(outcome: Failed) -> bytes:
+    """What the event says of a failure, as the store takes it: JSON members with a leading comma."""
+    said: dict[str, Any] = {"error": outcome.error}
+    if outcome.reason:
+        said["reason"] = outcome.reason
+    return b"," + encode(said)[1:-1]
+
+
+def misfit(error: Exception) -> str:
+    """Why args do not fit the type that a handler asks for."""
+    return ": ".join(field_of(error, "args")) if isinstance(error, msgspec.ValidationError) else said_by(error)
+
+
+def _safe(text: str) -> str:
+    """Without lone surrogates, which JSON cannot carry."""
+    return text.encode("utf-8", "replace").decode()

@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
 from tailrace.consumers.backoff import again_after, rules_for, seconds_left, timed_out
-from tailrace.consumers.failures import failure_members, failure_of, misfit, said_by
 from tailrace.consumers.heart.shared_memory import Places
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
@@ -23,6 +22,10 @@ from tailrace.consumers.outcomes import (
     Outcome,
     RateLimited,
     Released,
+    failure_members,
+    failure_of,
+    misfit,
+    said_by,
 )
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost

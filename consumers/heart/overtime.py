@@ -16,9 +16,9 @@ import anyio
 import structlog
 
 from tailrace.consumers.backoff import again_after, rules_for, timed_out
-from tailrace.consumers.failures import failure_members
 from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.shared_memory import LeaseTable
+from tailrace.consumers.outcomes import failure_members
 from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import read_leases_under

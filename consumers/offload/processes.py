@@ -14,7 +14,6 @@ import msgspec
 import structlog
 
 from tailrace.consumers.attempt import Attempt
-from tailrace.consumers.failures import RaisedElsewhere
 from tailrace.consumers.offload.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
@@ -30,7 +29,7 @@ from tailrace.consumers.offload.frames import (
     frame,
     length_of,
 )
-from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
+from tailrace.consumers.outcomes import Delay, GiveUp, RaisedElsewhere, RateLimited
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.messages import Failure

@@ -16,7 +16,6 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from tailrace.consumers.attempt import LARGEST_EVENT, check_report, unwritable
-from tailrace.consumers.failures import failure_of, said_by
 from tailrace.consumers.offload.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
@@ -31,7 +30,7 @@ from tailrace.consumers.offload.frames import (
     length_of,
 )
 from tailrace.consumers.offload.sync_attempt import SyncAttempt
-from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
+from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, failure_of, said_by
 from tailrace.consumers.registry import Handler, Handlers
 from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
 from tailrace.streams.messages import Failure, Job, Step, encode

@@ -12,7 +12,6 @@ import anyio
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.ops.bench.figures import Figure, compare, written
 from tailrace.ops.bench.measures import MEASURES, QUICK, Bench, Extent
 from tailrace.ops.bench.workbench import Workbench
@@ -20,6 +19,7 @@ from tailrace.ops.terminal import console, row, say, show_table, table
 from tailrace.ops.up.up import look_at
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import TailraceError, WrongField
+from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.store.connection import Store
 
 LIMIT_SECONDS = 60.0  # for one measure; each takes a few

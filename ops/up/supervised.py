@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import anyio
 
-from tailrace.consumers.shutdown import RESTART, Shutdown
 from tailrace.ops.terminal import say
 from tailrace.ops.up.children import Family
 from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.process.shutdown import RESTART, Shutdown
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before another is started
 SETTLED_SECONDS = 10.0  # whoever lived this long did not die of its start: the pauses begin small again

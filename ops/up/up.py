@@ -18,7 +18,6 @@ from anyio.abc import TaskGroup
 from tailrace.consumers.handlers.material import OF_UP
 from tailrace.consumers.handlers.model import Model
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import say
@@ -29,6 +28,7 @@ from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process import launch
 from tailrace.streams.process.settings import Environment
+from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 

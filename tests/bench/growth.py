@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tailrace.consumers import Attempt, Handlers
 from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Producer, Submission
 from tailrace.streams import Platforms, Policy, Store, Transitions
 from tailrace.streams.process.settings import Environment
+from tailrace.streams.process.shutdown import Shutdown
 
 DRAINED = 20_000
 SUBMITTED = 2_000

@@ -19,10 +19,10 @@ import common  # type: ignore[import-not-found]
 from tailrace.consumers import Attempt, Handlers
 from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.producers import Producer, Submission
 from tailrace.streams import Platforms, Policy, Store, Transitions
 from tailrace.streams.process.settings import Environment
+from tailrace.streams.process.shutdown import Shutdown
 
 PLATFORM = "bench"
 CONCURRENCY = common.CONC or 128

@@ -11,13 +11,13 @@ import pytest
 from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Producer, Submission
 from tailrace.streams import PlatformKeys, Platforms, Policy, Store, Transitions
 from tailrace.streams.messages import Event, decode_event
 from tailrace.streams.options import Options
 from tailrace.streams.process.settings import Environment
+from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.replies import read_job
 from tests.support import server
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tailrace.consumers import Attempt, Handlers
 from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.consumers.shutdown import Shutdown
 from tailrace.streams.process.settings import Environment
+from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tests.consumers.conftest import PLATFORMS, QUICK, Bench

@@ -11,9 +11,8 @@ from urllib.error import URLError
 
 import pytest
 
-from tailrace.consumers.failures import failure_of
 from tailrace.consumers.handlers.model import Model, split
-from tailrace.consumers.outcomes import GiveUp
+from tailrace.consumers.outcomes import GiveUp, failure_of
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process.settings import Environment
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct, to_builtins
 
 from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, SyncAttempt
-from tailrace.consumers.failures import failure_of
+from tailrace.consumers.outcomes import failure_of
 from tailrace.streams.messages import encode
 from tailrace.streams.operations import call
 from tests.consumers.conftest import Bench, serving

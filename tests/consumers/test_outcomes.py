@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tailrace.consumers import Attempt, Handlers
-from tailrace.consumers.failures import LONGEST_TRACEBACK, failure_of
+from tailrace.consumers.outcomes import LONGEST_TRACEBACK, failure_of
 from tailrace.consumers.testing import run_handler
 from tailrace.streams.messages import Failure
 from tailrace.streams.policies import Policy
