@@ -35,6 +35,7 @@ from tailrace.gateway.routes.trends import Sampler, TrendRoutes
 from tailrace.gateway.routes.workers import Workers
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers import Producer
+from tailrace.producers.actions import Actions
 from tailrace.producers.schedules import Schedules
 from tailrace.streams import Store, Transitions
 from tailrace.streams.errors import NoStore
@@ -94,6 +95,7 @@ def routed(
     """Every route over these platforms: of others it does not know."""
     locked = bool(settings.keys)
     transitions = Transitions(store)
+    actions = Actions(transitions, platforms)
     producer = Producer(transitions, platforms, fitness, settings.kinds)
     presence = Presence(transitions, platforms)
     reach = Reach(platforms)
@@ -105,12 +107,12 @@ def routed(
         Streams(live, settings.ping_seconds),
         Everything(live, platforms, settings.ping_seconds),
         ArgsRoutes(store),
-        Acting(transitions),
+        Acting(actions),
         PlanRoutes(producer),
-        PlatformRoutes(store, transitions, platforms, presence),
-        DeadLetters(store, transitions, platforms),
+        PlatformRoutes(store, actions, platforms, presence),
+        DeadLetters(store, transitions, actions, platforms),
         ScheduleRoutes(Schedules(transitions, platforms, settings.kinds)),
-        Workers(transitions, presence, settings.streams.platforms.keys() - platforms.keys()),
+        Workers(actions, presence, settings.streams.platforms.keys() - platforms.keys()),
         TrendRoutes(sampler, platforms),
         Sessions(store, settings.keys, settings.kinds),
         Tickets(store, reach),

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from tailrace.gateway.access.api_keys import CALLER, Key
 from tailrace.gateway.access.limits import HELD, HeldBytes
 from tailrace.gateway.problems import Code, Refusal
+from tailrace.producers.actions import LONGEST_NAME, LONGEST_REASON
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import WrongField
 from tailrace.streams.options import Options
@@ -25,8 +26,8 @@ FIELD_LENGTH = 100  # of a field's name in a refusal: it is the client's text
 REASON_LENGTH = 300  # of what is wrong with it, should that repeat some of it
 
 
-Who = Annotated[str, Meta(min_length=1, max_length=100)]
-Reason = Annotated[str, Meta(min_length=1, max_length=300)]
+Who = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Reason = Annotated[str, Meta(min_length=1, max_length=LONGEST_REASON)]
 
 SCHEMAS = "#/components/schemas/"  # where the document at /openapi.json keeps the shape of each Struct
 

@@ -71,14 +71,11 @@ class Refusal(Exception):
         code: Code,
         detail: str,
         headers: Mapping[str, str] | None = None,
-        state: str | UnsetType = UNSET,
     ) -> None:
-        """`state`: of the job that was to be acted on, where that is why not."""
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.headers = headers
-        self.state = state
 
 
 def problem(

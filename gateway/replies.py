@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final, Literal
 
 import anyio
 from msgspec import UNSET
@@ -22,14 +22,34 @@ from tailrace.streams.errors import (
     ScheduleNotFound,
     StoreFull,
     UnfitStore,
+    WorkerShared,
     WrongField,
+    WrongState,
 )
 from tailrace.streams.process.launch import PROGRAM
+from tailrace.streams.states import State
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 32 * 1024 * 1024
 
 JSON = "application/json"
+
+JobStatus = Literal["waiting", "active", "delayed", "waiting-children", "completed", "failed", "cancelled"]
+
+STATUS: Final[Mapping[State, JobStatus]] = {
+    State.WAITING: "waiting",
+    State.RUNNING: "active",
+    State.DELAYED: "delayed",
+    State.AWAITING: "waiting-children",
+    State.COMPLETED: "completed",
+    State.FAILED: "failed",
+    State.CANCELLED: "cancelled",
+}
+"""The seeds' words over HTTP, which are not all ours."""
+
+
+def status_of(state: State) -> JobStatus:
+    return STATUS[state]
 
 
 def raw_reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -39,6 +59,8 @@ def raw_reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None 
 
 def code_of(error: Exception) -> Code:
     """The word for a program; the error's own sentence is for people."""
+    if isinstance(error, WrongState) and not State(error.state).ended:
+        return Code.JOB_NOT_ENDED
     return next((code for kind, code in ANSWERS.items() if isinstance(error, kind)), Code.INTERNAL)
 
 
@@ -47,6 +69,8 @@ ANSWERS: dict[type[Exception], Code] = {
     Forbidden: Code.PLATFORM_FORBIDDEN,
     OtherBody: Code.OTHER_BODY,
     JobNotFound: Code.JOB_NOT_FOUND,
+    WrongState: Code.JOB_ENDED,
+    WorkerShared: Code.WORKER_SHARED,
     ScheduleNotFound: Code.SCHEDULE_NOT_FOUND,
     StoreFull: Code.STORE_FULL,
     NoStore: Code.STORE_AWAY,
@@ -69,7 +93,8 @@ def answer_to(error: Exception) -> Response:
     headers = {"Retry-After": RETRY_SECONDS[code]} if code in RETRY_SECONDS else None
     job_ids = getattr(error, "job_ids", ())
     detail = f"{told_of(error)}; {MAY_EXIST}" if job_ids else told_of(error)
-    return problem(code, detail, headers, getattr(error, "field", UNSET), job_ids=job_ids)
+    state = status_of(State(error.state)) if isinstance(error, WrongState) else UNSET
+    return problem(code, detail, headers, getattr(error, "field", UNSET), state, job_ids)
 
 
 MAY_EXIST = (
@@ -84,12 +109,16 @@ def told_of(error: Exception) -> str:
         return "the store does not answer now; try again"
     if isinstance(error, BadConfiguration) and not isinstance(error, UnfitStore):
         return f"the store refuses this gateway; `{PROGRAM} doctor` says why"
+    if isinstance(error, WrongState):
+        state = State(error.state)
+        ended = "has ended" if state.ended else "has not ended"
+        return f"job {error.job_id} {ended}: {status_of(state)}; {error.why}"
     return str(error)
 
 
 async def on_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    answer = problem(error.code, error.detail, error.headers, state=error.state)
+    answer = problem(error.code, error.detail, error.headers)
     return Interruption(answer) if error.code is Code.TOO_LARGE else answer
 
 

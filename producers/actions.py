@@ -1,14 +1,18 @@
-"""ActionResult on jobs and platforms: what is asked for, what the store decides, and the refusal as an error."""
+"""Actions on jobs and platforms: what is asked for, what the store decides, and the refusal as an error."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
 
 from tailrace.producers.producer import new_key
-from tailrace.streams.errors import JobNotFound, NoConsumer, WrongField, WrongState
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.errors import JobNotFound, NoConsumer, WorkerShared, WrongField, WrongState
+from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import encode
+from tailrace.streams.options import at_ms
 from tailrace.streams.pauses import Paused, pause_platform
+from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.dead_letters import Match, Swept, sweep_dead
@@ -23,65 +27,96 @@ class ActionResult(Struct, frozen=True):
     status: str
 
 
+class Which(TypedDict, total=False):
+    """Which failed jobs are meant, and how many at most; what is not given does not matter."""
+
+    kind: str | None
+    error: str | None  # the type of it
+    ended_by: str | None  # only those that ended by then; ISO 8601 with its offset from UTC
+    limit: int | None
+
+
 class Actions:
-    """Every way in which a person or a program acts on jobs. Each raises `JobNotFound` or `WrongState`."""
+    """Every way in which a person or a program acts on jobs and platforms.
 
-    def __init__(self, transitions: Transitions) -> None:
+    Those on one job raise `JobNotFound` or `WrongState`, those on a platform `WrongField` if it is not declared.
+    """
+
+    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
         self._transitions = transitions
+        self._platforms = platforms
 
-    async def cancel(
-        self, platform: PlatformKeys, key: str, *, by: str | None = None, reason: str | None = None
-    ) -> ActionResult:
-        """End a job that does not run, or ask its attempt to stop."""
-        word = await self._transitions.cancel(platform, key, note(by, reason))
+    async def cancel(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
+        """End a job that does not run, or ask its attempt to stop: `status` is `cancelled` or `cancelling`."""
+        word = await self._transitions.cancel(*locate(job_id), note(by, reason))
         if word == "cancelling":
-            return ActionResult(platform.id(key), word)
+            return ActionResult(job_id, word)
         if word in {"ok", "again"}:
-            return ActionResult(platform.id(key), State.CANCELLED)
-        raise refusal(platform, key, word, "there is nothing left to cancel")
+            return ActionResult(job_id, State.CANCELLED)
+        raise refusal(job_id, word, "there is nothing left to cancel")
 
-    async def retry(self, platform: PlatformKeys, key: str, *, by: str | None = None) -> ActionResult:
+    async def retry(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
         """Give a failed or cancelled job another life."""
-        word = await self._transitions.reopen(platform, key, note(by))
+        word = await self._transitions.reopen(*locate(job_id), note(by, reason))
         if word != "ok":
-            raise refusal(platform, key, word, "only a failed or a cancelled job can be retried")
-        return ActionResult(platform.id(key), State.WAITING)
+            raise refusal(job_id, word, "only a failed or a cancelled job can be retried")
+        return ActionResult(job_id, State.WAITING)
 
-    async def drop(self, platform: PlatformKeys, key: str) -> ActionResult:
+    async def drop(self, job_id: str) -> ActionResult:
         """Remove a failed or cancelled job with its history."""
-        word = await self._transitions.drop(platform, key)
+        word = await self._transitions.drop(*locate(job_id))
         if word != "ok":
-            raise refusal(platform, key, word, "only a failed or a cancelled job can be dropped")
-        return ActionResult(platform.id(key), "dropped")
+            raise refusal(job_id, word, "only a failed or a cancelled job can be dropped")
+        return ActionResult(job_id, "dropped")
 
-    async def pause(self, platform: PlatformKeys, *, by: str | None = None) -> Paused:
+    async def pause(self, platform: str, *, by: str | None = None) -> Paused:
         """Start no more jobs of a platform; attempts that run go on."""
-        return await pause_platform(self._transitions, platform, checked(by, "by", LONGEST_NAME))
+        return await pause_platform(self._transitions, self._declared(platform), checked(by, "by", LONGEST_NAME))
 
-    async def resume(self, platform: PlatformKeys) -> bool:
+    async def resume(self, platform: str) -> bool:
         """Start the jobs of a platform again; whether it was paused."""
-        return await self._transitions.resume(platform) != "again"
+        return await self._transitions.resume(self._declared(platform)) != "again"
 
-    async def restart(self, platform: PlatformKeys) -> list[str]:
-        """Ask the consumers of a platform to drain and start again; their names. Raises `NoConsumer`."""
-        request = new_key()
-        (beats,) = await self._transitions.observe([platform])
-        while beats and await self._transitions.restart(platform, request, beats) is None:
-            (beats,) = await self._transitions.observe([platform])  # another consumer has started since
-        if not beats:
-            raise NoConsumer(platform.platform)
-        return sorted(beats)
+    async def restart(self, platform: str, *, request: str | None = None, hidden: Iterable[str] = ()) -> list[str]:
+        """Ask the consumers of a platform to drain and start again; their names.
 
-    async def replay(
-        self, platform: PlatformKeys, match: Match, *, limit: int | None = None, by: str | None = None
-    ) -> Swept:
-        """Give all failed jobs that match another life, oldest first."""
+        The same `request` again is not another one. Raises `NoConsumer` if there is none to ask, and `WorkerShared` if
+        one of them serves a `hidden` platform too.
+        """
+        keys, request = self._declared(platform), request or new_key()
+        while True:
+            beats, *others = await self._transitions.observe([keys, *map(PlatformKeys, hidden)])
+            if any(owner in other for other in others for owner in beats):
+                raise WorkerShared(platform)
+            owners = sorted(owner for owner, counter in beats.items() if counter != "0")
+            if await self._transitions.restart(keys, request, owners) is not None:
+                break  # else another consumer has started since
+        if not owners:
+            raise NoConsumer(platform)
+        return owners
+
+    async def replay(self, platform: str, *, by: str | None = None, **which: Unpack[Which]) -> Swept:
+        """Give failed jobs of a platform another life, oldest first."""
         more = note(by)
+        return await self._sweep(platform, which, lambda keys, key: self._transitions.reopen(keys, key, more))
 
-        async def reopen(key: str) -> str:
-            return await self._transitions.reopen(platform, key, more)
+    async def drop_dead(self, platform: str, **which: Unpack[Which]) -> Swept:
+        """Remove failed jobs of a platform with their histories, oldest first."""
+        return await self._sweep(platform, which, self._transitions.drop)
 
-        return await sweep_dead(self._transitions.store, platform, match, reopen, limit)
+    async def _sweep(self, platform: str, which: Which, act: Callable[[PlatformKeys, str], Awaitable[str]]) -> Swept:
+        keys = self._declared(platform)
+        match = Match(which.get("kind"), which.get("error"), at_ms(which.get("ended_by"), "ended_by"))
+        return await sweep_dead(self._transitions.store, keys, match, partial(act, keys), which.get("limit"))
+
+    def _declared(self, platform: str) -> PlatformKeys:
+        return PlatformKeys(self._platforms.known(platform))
+
+
+def locate(job_id: str) -> tuple[PlatformKeys, str]:
+    """The keys of a job's platform, and its own key."""
+    platform, key = split_id(job_id)
+    return PlatformKeys(platform), key
 
 
 def note(by: str | None = None, reason: str | None = None) -> bytes:
@@ -103,5 +138,5 @@ def checked(text: str | None, field: str, longest: int) -> str | None:
     return text
 
 
-def refusal(platform: PlatformKeys, key: str, word: str, why: str) -> JobNotFound | WrongState:
-    return JobNotFound(platform.id(key)) if word == "missing" else WrongState(platform.id(key), word, why)
+def refusal(job_id: str, word: str, why: str) -> JobNotFound | WrongState:
+    return JobNotFound(job_id) if word == "missing" else WrongState(job_id, word, why)

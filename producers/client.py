@@ -13,17 +13,15 @@ import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec import Struct
 
-from tailrace.producers.actions import ActionResult, Actions
+from tailrace.producers.actions import Actions
 from tailrace.producers.following import follow, read_visible, wait_for_end
 from tailrace.producers.producer import Producer, Submission, Submitted
 from tailrace.producers.schedules import Schedules
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused, WrongField
 from tailrace.streams.history.events import iso, progress_of
-from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import Event, Failure, decode_event
 from tailrace.streams.options import Backoff, Dedupe, Options
-from tailrace.streams.pauses import Paused
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import DEFAULT_DATA, find_running, settings_of
 from tailrace.streams.process.launch import PROGRAM
@@ -32,7 +30,6 @@ from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.dead_letters import Match, Swept
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,7 +75,7 @@ class JobInfo(Struct, frozen=True):
     error: Failure | None = None
 
 
-class Tailrace:
+class Tailrace(Actions):
     """A client of one store.
 
         async with Tailrace("redis://127.0.0.1:6379") as tr:
@@ -119,11 +116,10 @@ class Tailrace:
         await self._store.__aexit__(kind, error, trace)
 
     def _begin(self, store: Store, platforms: Platforms) -> None:
-        self._store = store
-        self._platforms = platforms
         transitions = Transitions(store)
+        super().__init__(transitions, platforms)
+        self._store = store
         self._producer = Producer(transitions, platforms)
-        self._actions = Actions(transitions)
         self.schedules = Schedules(transitions, platforms)
 
     async def submit(
@@ -184,45 +180,6 @@ class Tailrace:
             raise JobFailed(job_id, record.attempt, error.type, error.message, error.traceback)
         return event.result
 
-    async def cancel(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
-        """End a job that does not run, or ask its attempt to stop: `status` is `cancelled` or `cancelling`."""
-        return await self._actions.cancel(*locate(job_id), by=by, reason=reason)
-
-    async def retry(self, job_id: str, *, by: str | None = None) -> ActionResult:
-        """Give a failed or cancelled job another life."""
-        return await self._actions.retry(*locate(job_id), by=by)
-
-    async def drop(self, job_id: str) -> ActionResult:
-        """Remove a failed or cancelled job with its history."""
-        return await self._actions.drop(*locate(job_id))
-
-    async def pause(self, platform: str, *, by: str | None = None) -> Paused:
-        """Start no more jobs of a platform; attempts that run go on."""
-        return await self._actions.pause(self._declared(platform), by=by)
-
-    async def resume(self, platform: str) -> bool:
-        """Start the jobs of a platform again; whether it was paused."""
-        return await self._actions.resume(self._declared(platform))
-
-    async def restart(self, platform: str) -> list[str]:
-        """Ask the consumers of a platform to drain and start again; their names."""
-        return await self._actions.restart(self._declared(platform))
-
-    async def replay(
-        self,
-        platform: str,
-        *,
-        kind: str | None = None,
-        error: str | None = None,
-        limit: int | None = None,
-        by: str | None = None,
-    ) -> Swept:
-        """Give the failed jobs of a platform another life, oldest first; those of a kind or with a type of error."""
-        return await self._actions.replay(self._declared(platform), Match(kind, error), limit=limit, by=by)
-
-    def _declared(self, platform: str) -> PlatformKeys:
-        return PlatformKeys(self._platforms.known(platform))
-
 
 def find_store(url: str | None, data: Path) -> tuple[str, StreamsSettings]:
     """Where the store is, and which platforms there are. Raises `NoStore` when no address is known."""
@@ -256,11 +213,6 @@ def plain(args: Any) -> Any:
 def as_text(options: JobOptions) -> Mapping[str, Any]:
     """Options with each time as text, which keeps its offset from UTC."""
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in options.items()}
-
-
-def locate(job_id: str) -> tuple[PlatformKeys, str]:
-    platform, key = split_id(job_id)
-    return PlatformKeys(platform), key
 
 
 class Blocking(Generic[P, T]):
@@ -299,6 +251,7 @@ class Sync:
     resume = Blocking(Tailrace.resume)
     restart = Blocking(Tailrace.restart)
     replay = Blocking(Tailrace.replay)
+    drop_dead = Blocking(Tailrace.drop_dead)
 
     def __init__(self, url: str | None = None, *, data: Path | str = DEFAULT_DATA) -> None:
         self._client = Tailrace(url, data=data)

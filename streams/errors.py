@@ -17,6 +17,7 @@
     ├── JobFailed              the job whose result is awaited has failed
     ├── JobCancelled           the job whose result is awaited was cancelled
     ├── NoConsumer             no consumer serves the platform
+    ├── WorkerShared           a consumer of the platform serves one that the caller may not use
     ├── ScheduleNotFound       no schedule of that name is kept
     ├── Cancelled              somebody asked the job to stop while it ran
     └── Lost                   the fence refused a write: a newer attempt owns the job, or it has ended
@@ -148,6 +149,14 @@ class NoConsumer(TailraceError):
 
     def __init__(self, platform: str) -> None:
         super().__init__(f"no consumer serves {platform}")
+        self.platform = platform
+
+
+class WorkerShared(TailraceError):
+    """A consumer of this platform serves others too, which the caller may not use."""
+
+    def __init__(self, platform: str) -> None:
+        super().__init__("a worker of this platform serves others too, which this key is not for")
         self.platform = platform
 
 

@@ -1,16 +1,13 @@
 """Dead letters: failed jobs, counted, listed, tried again and removed."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
-from tailrace.gateway.bodies import ActBody, Body, Who
+from tailrace.gateway.bodies import Body, Who
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
-from tailrace.gateway.routes.acting import said
 from tailrace.gateway.routes.platforms import (
     A_PAGE,
     PAGE_AFTER,
@@ -22,13 +19,13 @@ from tailrace.gateway.routes.platforms import (
     page_of,
     paging,
 )
+from tailrace.producers.actions import Actions, Which
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PLATFORM_FORM, WORD_FORM, PlatformKeys
-from tailrace.streams.options import at_ms
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.dead_letters import ERROR_LENGTH, Group, Match, Swept, group_dead, list_dead, sweep_dead
+from tailrace.streams.views.dead_letters import ERROR_LENGTH, Group, Match, group_dead, list_dead
 from tailrace.streams.words import Count, PlatformName
 
 route = group("platforms")
@@ -87,9 +84,10 @@ class DroppedMany(Struct, frozen=True):
 class DeadLetters:
     """The routes about failed jobs."""
 
-    def __init__(self, store: Store, transitions: Transitions, platforms: Platforms) -> None:
+    def __init__(self, store: Store, transitions: Transitions, actions: Actions, platforms: Platforms) -> None:
         self._store = store
         self._transitions = transitions
+        self._actions = actions
         self._platforms = platforms
 
     @route("GET", f"{PATH}/dead", READ, A_PAGE, asks=(DEAD_KIND, DEAD_ERROR, PAGE_LIMIT, PAGE_AFTER))
@@ -122,8 +120,7 @@ class DeadLetters:
     )
     async def replay_dead(self, _: Request, keys: PlatformKeys, body: SweepBody) -> Replayed:
         """Try failed jobs again, oldest first."""
-        more = said(ActBody(by=body.by))
-        swept = await self._sweep(keys, body, lambda key: self._transitions.reopen(keys, key, more))
+        swept = await self._actions.replay(keys.platform, by=body.by, **which(body))
         return Replayed(swept.done, swept.left)
 
     @route(
@@ -136,12 +133,12 @@ class DeadLetters:
     )
     async def drop_dead(self, _: Request, keys: PlatformKeys, body: SweepBody) -> DroppedMany:
         """Remove failed jobs, oldest first."""
-        swept = await self._sweep(keys, body, partial(self._transitions.drop, keys))
+        swept = await self._actions.drop_dead(keys.platform, **which(body))
         return DroppedMany(swept.done, swept.left)
 
-    async def _sweep(self, keys: PlatformKeys, body: SweepBody, act: Callable[[str], Awaitable[str]]) -> Swept:
-        match = Match(body.kind, body.error, at_ms(body.ended_by, "ended_by"))
-        return await sweep_dead(self._store, keys, match, act, body.limit)
+
+def which(body: SweepBody) -> Which:
+    return Which(kind=body.kind, error=body.error, ended_by=body.ended_by, limit=body.limit)
 
 
 def grouped(group: Group) -> ErrorGroup:

@@ -1,14 +1,14 @@
 """Jobs as they are now: one by its id, and what runs and waits."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, json
 from starlette.requests import Request
 
 from tailrace.gateway.bodies import like
 from tailrace.gateway.live.history_pages import Histories
+from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept, ok
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
@@ -28,24 +28,7 @@ from tailrace.streams.words import Count, JobId, Ordinal, Percent, PlatformName,
 
 route = group("jobs")
 
-JobStatus = Literal["waiting", "active", "delayed", "waiting-children", "completed", "failed", "cancelled"]
-
-STATUS: Final[Mapping[State, JobStatus]] = {
-    State.WAITING: "waiting",
-    State.RUNNING: "active",
-    State.DELAYED: "delayed",
-    State.AWAITING: "waiting-children",
-    State.COMPLETED: "completed",
-    State.FAILED: "failed",
-    State.CANCELLED: "cancelled",
-}
-"""The seeds' words over HTTP, which are not all ours."""
-
 AGAIN_SECONDS = 1  # after which a client that brought a job may look how it does
-
-
-def status_of(state: State) -> JobStatus:
-    return STATUS[state]
 
 
 class Links(Struct, frozen=True):

@@ -8,18 +8,18 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 
 from tailrace.gateway.bodies import ActBody
+from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
-from tailrace.gateway.routes.jobs import JobStatus, status_of, time_of
+from tailrace.gateway.routes.jobs import time_of
+from tailrace.producers.actions import Actions
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure
 from tailrace.streams.options import Priority
-from tailrace.streams.pauses import pause_platform
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed, list_jobs
 from tailrace.streams.views.overview import take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence
@@ -112,9 +112,9 @@ PAGE_AFTER: Final = Parameter(
 class PlatformRoutes:
     """The routes about platforms."""
 
-    def __init__(self, store: Store, transitions: Transitions, platforms: Platforms, presence: Presence) -> None:
+    def __init__(self, store: Store, actions: Actions, platforms: Platforms, presence: Presence) -> None:
         self._store = store
-        self._transitions = transitions
+        self._actions = actions
         self._platforms = platforms
         self._presence = presence
 
@@ -154,13 +154,13 @@ class PlatformRoutes:
     )
     async def pause_platform(self, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:
         """Start no more jobs; what runs goes on."""
-        paused = await pause_platform(self._transitions, keys, body.by)
+        paused = await self._actions.pause(keys.platform, by=body.by)
         return Pause(keys.platform, True, paused.by, paused.since)
 
     @route("POST", f"{PATH}/resume", ACT, ok("Not paused.", Pause, None), takes=ActBody)
     async def resume_platform(self, _: Request, keys: PlatformKeys, __: ActBody) -> Pause:
         """Start jobs again."""
-        await self._transitions.resume(keys)
+        await self._actions.resume(keys.platform)
         return Pause(keys.platform, False, None, None)
 
 

@@ -12,9 +12,9 @@ from starlette.requests import Request
 
 from tailrace.gateway.bodies import Args, Body, like, wrong_field
 from tailrace.gateway.problems import Code
-from tailrace.gateway.replies import code_of
+from tailrace.gateway.replies import JobStatus, code_of, status_of
 from tailrace.gateway.route_table import SUBMIT, Answer, Parameter, Reply, accepted, group
-from tailrace.gateway.routes.jobs import AGAIN_SECONDS, JobStatus, Links, links_of, status_of, where
+from tailrace.gateway.routes.jobs import AGAIN_SECONDS, Links, links_of, where
 from tailrace.producers import Producer, Submission, Submitted
 from tailrace.producers.kinds import KINDS, Name, Text
 from tailrace.streams.errors import OtherBody, Refused, StoreError, WrongField

@@ -1,20 +1,20 @@
 """Workers: which consumers live, by what this gateway has seen itself, and asking them to start anew."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
 
 from tailrace.gateway.bodies import ActBody
-from tailrace.gateway.problems import Code, Refusal
+from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import ADMIN, READ, Reply, accepted, group, ok
 from tailrace.gateway.routes.platforms import WAIT, seen
 from tailrace.gateway.routes.submissions import key_of
-from tailrace.producers.producer import new_key
+from tailrace.producers.actions import Actions
+from tailrace.streams.errors import NoConsumer
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import About, RefusedWrites
-from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import ConsumerPresence, Presence
 from tailrace.streams.words import Count, JobId, PlatformName, Seconds, Time
 
@@ -62,10 +62,10 @@ class Restarting(Struct, frozen=True):
 class Workers:
     """The routes about consumers."""
 
-    def __init__(self, transitions: Transitions, presence: Presence, hidden: Iterable[str] = ()) -> None:
+    def __init__(self, actions: Actions, presence: Presence, hidden: Collection[str] = ()) -> None:
         """`hidden`: declared platforms that the caller's key is not for."""
-        self._hidden = [PlatformKeys(platform) for platform in hidden]
-        self._transitions = transitions
+        self._hidden = hidden
+        self._actions = actions
         self._presence = presence
 
     @route("GET", "/api/v2/workers/status", READ, ok("The consumers.", WorkersSeen, "success"), asks=(WAIT,))
@@ -88,23 +88,13 @@ class Workers:
     async def restart_workers(self, request: Request, keys: PlatformKeys, _: ActBody) -> Reply:
         """Ask the consumers of a platform to drain and leave; their supervisor starts them anew."""
         # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
-        name = key_of(request, None, "") or new_key()
-        owners = await self._owned(keys)
-        while await self._transitions.restart(keys, name, owners) is None:
-            owners = await self._owned(keys)  # a worker has started since we looked
+        name = key_of(request, None, "")
+        try:
+            owners = await self._actions.restart(keys.platform, request=name, hidden=self._hidden)
+        except NoConsumer:
+            owners = []
         headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
         return Reply(Restarting(keys.platform, "restarting", owners), headers=headers)
-
-    async def _owned(self, keys: PlatformKeys) -> list[str]:
-        """The workers of a platform that have beaten, which they do on all their platforms at once.
-
-        Raises a `Refusal` if one of them serves platforms that the key is not for.
-        """
-        beats, *others = await self._transitions.observe([keys, *self._hidden])
-        if any(owner in other for other in others for owner in beats):
-            detail = "a worker of this platform serves others too, which this key is not for"
-            raise Refusal(Code.WORKER_SHARED, detail)
-        return sorted(owner for owner, counter in beats.items() if counter != "0")
 
 
 def described(consumer: ConsumerPresence, about: About = NOTHING, jobs: Sequence[str] = ()) -> WorkerSeen:

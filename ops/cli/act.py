@@ -12,7 +12,6 @@ from tailrace.ops.connect import reach
 from tailrace.ops.hints import command
 from tailrace.ops.nearest import meant
 from tailrace.producers.actions import LONGEST_NAME, ActionResult, Actions
-from tailrace.producers.client import locate
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import NoConsumer, TailraceError, WrongField, WrongState
 from tailrace.streams.keys import PlatformKeys
@@ -43,7 +42,7 @@ async def act(options: argparse.Namespace) -> Answer:
 
 
 async def cancel(store: Store, options: argparse.Namespace) -> Answer:
-    acted = await Actions(Transitions(store)).cancel(*locate(options.job), by=who(options), reason=options.reason)
+    acted = await actions(store).cancel(options.job, by=who(options), reason=options.reason)
     if acted.status == "cancelling":
         follow = command(f"follow {options.job}", options.data)
         return facts(acted), f"{options.job} runs and is asked to stop; `{follow}` shows when it has"
@@ -51,13 +50,13 @@ async def cancel(store: Store, options: argparse.Namespace) -> Answer:
 
 
 async def retry(store: Store, options: argparse.Namespace) -> Answer:
-    acted = await Actions(Transitions(store)).retry(*locate(options.job), by=who(options))
+    acted = await actions(store).retry(options.job, by=who(options))
     return facts(acted), f"{options.job} waits again"
 
 
 async def drop(store: Store, options: argparse.Namespace) -> Answer:
     try:
-        acted = await Actions(Transitions(store)).drop(*locate(options.job))
+        acted = await actions(store).drop(options.job)
     except WrongState as error:
         if error.state == State.COMPLETED:
             raise
@@ -68,7 +67,7 @@ async def drop(store: Store, options: argparse.Namespace) -> Answer:
 
 async def pause(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    already, by, since = await Actions(Transitions(store)).pause(keys, by=who(options))
+    already, by, since = await actions(store).pause(keys.platform, by=who(options))
     told = {"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since}
     done = f"was paused already, by {by or 'somebody'} at {since}" if already else "paused"
     return told, f"{keys.platform} {done}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
@@ -76,7 +75,7 @@ async def pause(store: Store, options: argparse.Namespace) -> Answer:
 
 async def resume(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
-    was_paused = await Actions(Transitions(store)).resume(keys)
+    was_paused = await actions(store).resume(keys.platform)
     told = {"platform": keys.platform, "paused": False, "pausedBy": None, "pausedSince": None}
     return told, f"{keys.platform} {'goes on' if was_paused else 'was not paused'}"
 
@@ -84,7 +83,7 @@ async def resume(store: Store, options: argparse.Namespace) -> Answer:
 async def restart(store: Store, options: argparse.Namespace) -> Answer:
     keys = declared(options.platform)
     try:
-        names = await Actions(Transitions(store)).restart(keys)
+        names = await actions(store).restart(keys.platform)
     except NoConsumer as error:
         name = keys.platform
         raise TailraceError(f"{error}; start one: `{PROGRAM} consume {name}`, or all: `{PROGRAM} up`") from None
@@ -101,6 +100,10 @@ ACTS: dict[str, Callable[[Store, argparse.Namespace], Awaitable[Answer]]] = {
     "resume": resume,
     "restart": restart,
 }
+
+
+def actions(store: Store) -> Actions:
+    return Actions(Transitions(store), StreamsSettings.read().platforms)
 
 
 def declared(name: str) -> PlatformKeys:

@@ -6,16 +6,14 @@ import sys
 import anyio
 import msgspec
 
-from tailrace.ops.cli.act import declared, who
+from tailrace.ops.cli.act import actions, declared, who
 from tailrace.ops.connect import reach
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import console, row, say, show_table, table
-from tailrace.producers.actions import Actions
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.dead_letters import Match, count_dead, list_dead
 from tailrace.streams.views.listing import Listed
 
@@ -98,7 +96,9 @@ async def replay(options: argparse.Namespace, match: Match) -> int:
             ):
                 say("nothing was done")
                 return 1
-        swept = await Actions(Transitions(store)).replay(keys, match, limit=options.limit, by=who(options))
+        swept = await actions(store).replay(
+            keys.platform, kind=options.kind, error=options.error, limit=options.limit, by=who(options)
+        )
     if options.json:
         print(msgspec.json.encode({"replayed": swept.done, "left": swept.left}).decode())
     else:

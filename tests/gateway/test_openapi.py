@@ -15,8 +15,8 @@ from tailrace.gateway.access.api_keys import Keys, Scope
 from tailrace.gateway.app import TABLE, create_app
 from tailrace.gateway.openapi import document
 from tailrace.gateway.problems import Code
+from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import PUBLIC, STREAM
-from tailrace.gateway.routes.jobs import JobStatus, status_of
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.settings import StreamsSettings

@@ -144,7 +144,7 @@ def test_the_blocking_client_has_the_same_names_and_errors(valkey_url: str) -> N
         assert tr.run(lambda client: client.schedules.list()) == []
     with pytest.raises(RuntimeError, match="inside a `with` block"):
         tr.get(job.id)
-    missing = {name for name in vars(Tailrace) if not name.startswith("_")} - {*dir(Sync), "over"}
+    missing = {name for name in dir(Tailrace) if not name.startswith("_")} - {*dir(Sync), "over"}
     assert missing == set()
 
 
