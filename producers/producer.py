@@ -113,9 +113,8 @@ class Producer:
                 continue
             if len(job.args) > LARGE:
                 await turns.give_way()
-            mark = fingerprint(job.kind, submission.args, submission.options)
             batch = gathering.setdefault(job.platform, [])
-            batch.append(Asked(index, job, mark, submission.id is None))
+            batch.append(Asked(index, job, fingerprint(job), submission.id is None))
             ids[index] = job.id
             # The store works on a full one while we check the next.
             if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):
@@ -171,7 +170,7 @@ class Producer:
         self._kinds.check(kind, submission.args)
         key = new_key() if submission.id is None else check_key(submission.id)
         try:
-            return Job(platform, key, kind, encode(submission.args), submission.options)
+            return Job(platform, key, kind, encode_args(submission.args), submission.options)
         except (TypeError, ValueError, RecursionError) as error:  # lone surrogates, objects of other kinds
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
 
@@ -196,14 +195,15 @@ def blamed(
     return error
 
 
-_sorted = msgspec.json.Encoder(order="sorted").encode
+encode_args = msgspec.json.Encoder(order="sorted").encode
+"""Equal bytes for equal args, whatever the order of their members: they are stored, and the fingerprint is of them."""
 
 
-def fingerprint(kind: str, args: Any, options: Options) -> str:
+def fingerprint(job: Job) -> str:
     """Equal for the same request however its JSON was written; 16 characters, so that the record stays small."""
-    said = options.priority if options.plain else options  # as it was written before there were other options
-    digest = hashlib.blake2b(_sorted([kind, args, said]), digest_size=12)
-    return base64.urlsafe_b64encode(digest.digest()).decode()
+    said = job.options.priority if job.options.plain else job.options  # as it was before there were other options
+    whole = b"[%b,%b,%b]" % (encode(job.kind), job.args, encode_args(said))
+    return base64.urlsafe_b64encode(hashlib.blake2b(whole, digest_size=12).digest()).decode()
 
 
 def new_key() -> str:

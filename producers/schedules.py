@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from tailrace.producers.kinds import ALL_KINDS, Kinds
-from tailrace.producers.producer import fingerprint
+from tailrace.producers.producer import encode_args, fingerprint
 from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Job, encode
+from tailrace.streams.messages import Job
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import (
@@ -139,8 +139,8 @@ def configured(schedules: Iterable[Schedule], platforms: Platforms, served: Sequ
 def job_of(schedule: Schedule, tick_ms: int) -> tuple[Job, str]:
     """The job of a tick and its fingerprint; whoever makes it makes the same one."""
     key = f"{schedule.name}-{tick_ms}"
-    job = Job(schedule.platform, key, schedule.kind, encode(schedule.args), schedule.options)
-    return job, fingerprint(schedule.kind, schedule.args, schedule.options)
+    job = Job(schedule.platform, key, schedule.kind, encode_args(schedule.args), schedule.options)
+    return job, fingerprint(job)
 
 
 class ScheduleSeen(Struct, frozen=True):

@@ -95,7 +95,7 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     @property
     def plain(self) -> bool:
         """Whether nothing but a priority was said, as of most jobs."""
-        return self is NO_OPTIONS or self == Options(priority=self.priority)
+        return self == PLAIN[self.priority]
 
     def extras(self) -> str:
         """What `submit` takes: words of `name=value`; empty for a job that has nothing of the kind."""
@@ -164,4 +164,5 @@ def at_ms(text: str | None, field: str) -> int | None:
     return max(0, ms)
 
 
-NO_OPTIONS = Options()
+PLAIN = {band: Options(priority=band) for band in BANDS}
+NO_OPTIONS = PLAIN["normal"]

@@ -8,15 +8,20 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.producers.producer import fingerprint, new_key
+from tailrace.producers.producer import encode_args, fingerprint, new_key
 from tailrace.streams.keys import check_key
-from tailrace.streams.options import NO_OPTIONS, Options
+from tailrace.streams.messages import Job
+from tailrace.streams.options import NO_OPTIONS, Dedupe, Options
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abcxyz", max_size=3), inner, max_size=4),
     max_leaves=10,
 )
+
+
+def mark(kind: str, args: Any, options: Options = NO_OPTIONS) -> str:
+    return fingerprint(Job("shop", "a", kind, encode_args(args), options))
 
 
 def turned(value: Any) -> Any:
@@ -28,24 +33,26 @@ def turned(value: Any) -> Any:
 
 @given(VALUES)
 def test_the_order_of_members_is_not_part_of_a_request(args: Any) -> None:
-    assert fingerprint("scan", args, NO_OPTIONS) == fingerprint("scan", turned(args), NO_OPTIONS)
+    assert mark("scan", args) == mark("scan", turned(args))
 
 
 @given(VALUES, VALUES)
 def test_another_body_has_another_fingerprint(args: Any, other: Any) -> None:
     same = json.dumps(args, sort_keys=True) == json.dumps(other, sort_keys=True)
-    assert (fingerprint("scan", args, NO_OPTIONS) == fingerprint("scan", other, NO_OPTIONS)) == same
+    assert (mark("scan", args) == mark("scan", other)) == same
 
 
 def test_kind_and_priority_are_part_of_a_request() -> None:
     asked = (NO_OPTIONS, Options(priority="high"), Options(attempts=5), Options(priority="high", attempts=5))
-    prints = {fingerprint(kind, {}, options) for kind in ("scan", "drill") for options in asked}
+    prints = {mark(kind, {}, options) for kind in ("scan", "drill") for options in asked}
     assert len(prints) == 8
 
 
 def test_a_fingerprint_is_small_and_never_changes() -> None:
     """It is stored: a new version of the code must know the jobs of the old one."""
-    assert fingerprint("scan", {"b": [1, None], "a": "ü"}, NO_OPTIONS) == "gbdHT8KoPpLtER7X"
+    assert mark("scan", {"b": [1, None], "a": "ü"}) == "gbdHT8KoPpLtER7X"
+    many = Options(priority="high", attempts=5, delay_seconds=0.5, dedupe=Dedupe("k"))
+    assert mark("scan", {"b": {"d": 1, "c": 2}}, many) == "oF1mquoLg-R1ZonC"
 
 
 def test_new_keys_are_unique_and_sorted_by_time() -> None:
