@@ -143,6 +143,14 @@ def seconds(value: float | None, field: str) -> None:
         raise WrongField(field, "must be a number of seconds, 0 or more, and at most ten years")
 
 
+def marks_of(text: str | None) -> dict[str, str]:
+    """Marks by name, as a record and a lease carry them: `name=value` words.
+
+    Of a job: `order`, `limit`, `dedupe`, `keep`. A lease adds `alone`, `strict` and `cancel`.
+    """
+    return dict(word.split("=", 1) for word in (text or "").split() if "=" in word)
+
+
 def plain_number(value: float) -> str:
     """Whole milliseconds and no exponent, as short as can be."""
     return f"{value:.3f}".rstrip("0").rstrip(".")

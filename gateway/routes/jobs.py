@@ -12,9 +12,8 @@ from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept, ok
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Failure, Record
-from tailrace.streams.options import Priority, Retrying
+from tailrace.streams.options import Priority, Retrying, marks_of
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.replies import JobTimes, read_times
 from tailrace.streams.states import State

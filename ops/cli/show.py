@@ -16,8 +16,8 @@ from tailrace.producers.following import read_visible
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Record
+from tailrace.streams.options import marks_of
 from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store

@@ -15,8 +15,8 @@ from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.streams.history.events import entry_order
 from tailrace.streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
 from tailrace.streams.leases import scan_leases, to_lease
-from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Lease, Record
+from tailrace.streams.options import marks_of
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.replies import pairs, to_record
 from tailrace.streams.states import ENDED, State

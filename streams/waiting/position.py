@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tailrace.streams.marks import marks_of
+from tailrace.streams.options import marks_of
 
 
 class Running(Struct, frozen=True):

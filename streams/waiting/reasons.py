@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import join_id
-from tailrace.streams.marks import marks_of
 from tailrace.streams.messages import Record
+from tailrace.streams.options import marks_of
 from tailrace.streams.pauses import read_pause
 from tailrace.streams.policies import Policy
 from tailrace.streams.views.presence import ConsumerPresence
