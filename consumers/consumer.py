@@ -89,7 +89,7 @@ class Consumer:
             terms = {
                 "owner": settings.owner,
                 "deadline_ms": int(settings.deadline_seconds * 1000),
-                **rules_of(policy, self._platforms.siblings(platform)),
+                **rules_of("claim", policy, self._platforms.siblings(platform)),
             }
             sleep = longest_sleep(len(settings.platforms))
             reader = Reader(terms, rooms, runner, committer, self._may_claim, sleep)

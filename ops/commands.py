@@ -30,6 +30,10 @@ def argument(*names: str, **settings: Any) -> Argument:
     return Argument(names, settings)
 
 
+def seconds(flag: str, option: str, help: str) -> Argument:
+    return argument(flag, dest=option, metavar="SECONDS", type=float, help=help)
+
+
 JOB = argument("job", metavar="JOB", help="the job id, <platform>.<key>")
 PLATFORM = argument("platform", metavar="PLATFORM", help="which one")
 JSON = argument("--json", action="store_true", help="for machines")
@@ -98,7 +102,7 @@ COMMANDS = {
     ),
     "submit": Command(
         "ask for a job and print its id",
-        (
+        (  # a flag whose `dest` is the name of an option, or is called like it, gives that option
             argument("platform", metavar="PLATFORM", help="where it is done"),
             argument("kind", metavar="KIND", help="what is to be done"),
             argument("args", metavar="ARGS", nargs="?", default="{}", help="JSON, @file or - (default: {})"),
@@ -106,22 +110,28 @@ COMMANDS = {
             argument(
                 "--priority", metavar="BAND", default="normal", help="urgent, high, normal or low (default: normal)"
             ),
-            argument("--delay", metavar="SECONDS", type=float, help="start it so much later"),
+            seconds("--delay", "delay_seconds", "start it so much later"),
             argument("--run-at", metavar="TIME", help="start it then, such as 2027-01-31T09:00:00Z"),
             argument("--expires-at", metavar="TIME", help="not started by then, it ends failed"),
             argument("--first", action="store_true", help="put it in front of all that wait"),
             argument("--attempts", metavar="N", type=int, help="how many attempts may fail"),
-            argument("--timeout", metavar="SECONDS", type=float, help="how long an attempt may take"),
+            seconds("--timeout", "timeout_seconds", "how long an attempt may take"),
             argument("--order-key", metavar="KEY", help="jobs of one key run strictly one after the other"),
             argument("--limit-key", metavar="KEY", help="jobs of one key share the platform's limits per key"),
-            argument("--dedupe", metavar="KEY", help="another job of this key that has not ended is the same job"),
+            argument(
+                "--dedupe",
+                dest="dedupe.key",
+                metavar="KEY",
+                help="another job of this key that has not ended is the same job",
+            ),
             argument(
                 "--dedupe-mode",
+                dest="dedupe.mode",
                 metavar="MODE",
                 help="until_done, throttle or debounce (default: until_done); debounce needs --delay or --run-at",
             ),
-            argument("--dedupe-ttl", metavar="SECONDS", type=float, help="for throttle: how long the key counts"),
-            argument("--keep", metavar="SECONDS", type=float, help="how long it is kept once it has ended"),
+            seconds("--dedupe-ttl", "dedupe.ttl_seconds", "for throttle: how long the key counts"),
+            seconds("--keep", "keep_seconds", "how long it is kept once it has ended"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
             argument("--json", action="store_true", help="for machines: the answer, and with --follow the last event"),
             DATA,

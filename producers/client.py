@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -21,7 +21,7 @@ from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused, WrongField
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.messages import Event, Failure, decode_event
-from tailrace.streams.options import Backoff, Dedupe, Options
+from tailrace.streams.options import JobOptions, Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import DEFAULT_DATA, find_running, settings_of
 from tailrace.streams.process.launch import PROGRAM
@@ -33,27 +33,6 @@ from tailrace.streams.transitions import Transitions
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class JobOptions(TypedDict, total=False):
-    """The options of a submission, by the names and with the meaning of `Options`; a time may be a datetime."""
-
-    priority: str
-    delay_seconds: float | None
-    run_at: datetime | str | None
-    expires_at: datetime | str | None
-    first: bool
-    order_key: str | None
-    limit_key: str | None
-    dedupe: Dedupe | None
-    keep_seconds: float | None
-    attempts: int | None
-    backoff: Backoff | None
-    backoff_seconds: float | None
-    backoff_cap_seconds: float | None
-    jitter: float | None
-    timeout_seconds: float | None
-    lifetime_seconds: float | None
 
 
 class JobInfo(Struct, frozen=True):

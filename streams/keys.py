@@ -50,7 +50,7 @@ KEY_FORM: Final = r"[A-Za-z0-9_-]{1,64}"
 WORD_FORM: Final = r"[A-Za-z0-9._-]{1,64}"
 LABEL_FORM: Final = r"[A-Za-z0-9._:@/-]{1,64}"
 
-_PLATFORM, _KEY, _WORD, _LABEL = map(re.compile, (PLATFORM_FORM, KEY_FORM, WORD_FORM, LABEL_FORM))
+_PLATFORM, _KEY, _WORD = map(re.compile, (PLATFORM_FORM, KEY_FORM, WORD_FORM))
 
 
 class PlatformKeys:
@@ -162,10 +162,3 @@ def check_word(word: str, field: str) -> str:
     if not _WORD.fullmatch(word):
         raise WrongField(field, "1 to 64 of A-Z a-z 0-9 . _ -")
     return word
-
-
-def check_label(label: str, field: str) -> str:
-    """What callers name things by: order keys, limit keys, de-duplication keys."""
-    if not _LABEL.fullmatch(label):
-        raise WrongField(field, "1 to 64 of A-Z a-z 0-9 . _ : @ / -")
-    return label

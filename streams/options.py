@@ -1,13 +1,15 @@
 """What a submission may ask for beyond its platform's policy: when, how often, in which order, for how long."""
 
+import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tailrace.streams.errors import WrongField
-from tailrace.streams.keys import BANDS, LABEL_FORM, check_label
+from tailrace.streams.keys import BANDS, LABEL_FORM
+from tailrace.streams.validation import allowed, between, check_fields
 
 Backoff = Literal["exponential", "fixed"]
 Mode = Literal["until_done", "throttle", "debounce"]
@@ -18,13 +20,15 @@ MOST_ATTEMPTS = 1000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = 253_402_300_799_999  # of the year 9999, where the calendar of Python ends
 
-# What a description of these fields says; the checks below are what refuses, with a sentence of their own.
-Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": LONGEST_SECONDS})]
-Attempts = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_ATTEMPTS})]
-Share = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
-Label = Annotated[str, Meta(extra_json_schema={"pattern": f"^{LABEL_FORM}$"})]
-Priority = Annotated[str, Meta(extra_json_schema={"enum": list(BANDS)})]
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+SECONDS = "must be a number of seconds, 0 or more, and at most ten years"
+LABEL = "1 to 64 of A-Z a-z 0-9 . _ : @ / -"
+
+Seconds = Annotated[float, between(0, LONGEST_SECONDS, SECONDS)]
+Attempts = Annotated[int, between(1, MOST_ATTEMPTS)]
+Share = Annotated[float, between(0, 1)]
+Label = Annotated[str, allowed(re.compile(LABEL_FORM).fullmatch, LABEL, pattern=f"^{LABEL_FORM}$")]
+Priority = Annotated[str, allowed(BANDS.__contains__, f"one of {', '.join(BANDS)}", enum=list(BANDS))]
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]  # `at_ms` checks it
 
 
 class Dedupe(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,14 +65,8 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     keep_seconds: Seconds | None = None
 
     def __post_init__(self) -> None:
-        if self.priority not in BANDS:
-            raise WrongField("priority", f"one of {', '.join(BANDS)}")
+        check_fields(self)
         check_retrying(self)
-        seconds(self.delay_seconds, "delay_seconds")
-        seconds(self.keep_seconds, "keep_seconds")
-        for label, field in ((self.order_key, "order_key"), (self.limit_key, "limit_key")):
-            if label is not None:
-                check_label(label, field)
         starts, expires = at_ms(self.run_at, "run_at"), at_ms(self.expires_at, "expires_at")
         if self.run_at and self.delay_seconds is not None:
             raise WrongField("run_at", "contradicts delay_seconds; say one of them")
@@ -80,15 +78,11 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
             self._check_dedupe(self.dedupe)
 
     def _check_dedupe(self, dedupe: Dedupe) -> None:
-        check_label(dedupe.key, "dedupe.key")
-        if dedupe.mode not in get_args(Mode):
-            raise WrongField("dedupe.mode", f"one of {', '.join(get_args(Mode))}")
-        if dedupe.mode == "throttle" and dedupe.ttl_seconds is None:
-            raise WrongField("dedupe.ttl_seconds", "is needed to throttle")
+        check_fields(dedupe, "dedupe.")
+        if dedupe.mode == "throttle" and not dedupe.ttl_seconds:
+            raise WrongField("dedupe.ttl_seconds", "is needed to throttle, above 0")
         if dedupe.mode != "throttle" and dedupe.ttl_seconds is not None:
             raise WrongField("dedupe.ttl_seconds", f"contradicts the mode {dedupe.mode}; it is for throttle")
-        if dedupe.ttl_seconds is not None and not 0 < dedupe.ttl_seconds <= LONGEST_SECONDS:
-            raise WrongField("dedupe.ttl_seconds", "must be above 0")
         if dedupe.mode == "debounce" and not (self.run_at or self.delay_seconds):
             raise WrongField("dedupe.mode", "debounce replaces a job while it is delayed; say delay_seconds or run_at")
 
@@ -122,25 +116,47 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         return msgspec.json.encode(said).decode() if said else None
 
 
+class JobOptions(TypedDict, total=False):
+    """The fields of `Options` as keyword arguments; a time may be a datetime."""
+
+    priority: str
+    delay_seconds: float | None
+    run_at: datetime | str | None
+    expires_at: datetime | str | None
+    first: bool
+    order_key: str | None
+    limit_key: str | None
+    dedupe: Dedupe | None
+    keep_seconds: float | None
+    attempts: int | None
+    backoff: Backoff | None
+    backoff_seconds: float | None
+    backoff_cap_seconds: float | None
+    jitter: float | None
+    timeout_seconds: float | None
+    lifetime_seconds: float | None
+
+
+class KeptOptions(Struct, frozen=True, kw_only=True):
+    """The options that a record keeps and clients see. The fields of a subclass come before these."""
+
+    orderKey: str | None
+    limitKey: str | None
+    dedupeKey: str | None
+
+
+def kept_options(marks: str | None, dedupe: str | None) -> dict[str, str | None]:
+    """The fields of `KeptOptions`, of what a record keeps."""
+    said = marks_of(marks)
+    return {"orderKey": said.get("order"), "limitKey": said.get("limit"), "dedupeKey": dedupe}
+
+
 def check_retrying(said: Retrying) -> None:
-    """Refuse what cannot be, or contradicts itself."""
-    if said.attempts is not None and not 1 <= said.attempts <= MOST_ATTEMPTS:
-        raise WrongField("attempts", f"must be from 1 to {MOST_ATTEMPTS}")
-    if said.backoff is not None and said.backoff not in get_args(Backoff):
-        raise WrongField("backoff", f"one of {', '.join(get_args(Backoff))}")
-    for name in ("backoff_seconds", "backoff_cap_seconds", "lifetime_seconds", "timeout_seconds"):
-        seconds(getattr(said, name), name)
-    if said.jitter is not None and not 0 <= said.jitter <= 1:
-        raise WrongField("jitter", "must be from 0 to 1")
+    """Refuse what contradicts itself."""
     if said.backoff_cap_seconds is not None and (said.backoff_seconds or 0) > said.backoff_cap_seconds:
         raise WrongField("backoff_cap_seconds", "is below backoff_seconds")
     if said.lifetime_seconds and (said.timeout_seconds or 0) > said.lifetime_seconds:
         raise WrongField("timeout_seconds", "is above lifetime_seconds: an attempt cannot take longer than the job")
-
-
-def seconds(value: float | None, field: str) -> None:
-    if value is not None and not 0 <= value <= LONGEST_SECONDS:
-        raise WrongField(field, "must be a number of seconds, 0 or more, and at most ten years")
 
 
 def marks_of(text: str | None) -> dict[str, str]:

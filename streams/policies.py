@@ -2,79 +2,71 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.functions import functions
 from tailrace.streams.keys import check_platform
-from tailrace.streams.options import LONGEST_SECONDS, Backoff, Retrying, check_retrying, seconds
-from tailrace.streams.validation import sentence_of
+from tailrace.streams.options import (
+    LONGEST_SECONDS,
+    Attempts,
+    Backoff,
+    Retrying,
+    Seconds,
+    Share,
+    check_retrying,
+)
+from tailrace.streams.validation import allowed, between, check_fields, sentence_of
 
-LEAST: Final = {
-    "max_running": 0,
-    "max_running_per_process": 1,
-    "max_crashes": 1,
-    "max_starts": 1,
-    "max_events": 10,
-    "attempts": 1,
-    "share": 0,
-    "rate": 0,
-    "max_running_per_key": 0,
-    "key_rate": 0,
-    "keep_completed": 0,
-    "keep_failed": 0,
-}
 MOST: Final = 100_000
 MAX_EVENTS: Final = 10_000  # a history is for people to read
 MAX_STEP_BYTES: Final = 16 * 1024 * 1024  # a step saves what the next one needs; larger data is kept elsewhere
-STEP_BYTES: Final = (1024, 1024**3)  # what max_step_bytes may be
+
+NOT_ONE: Final = f"must be 0, or from 2 to {MOST}: with 1 every start would be for a lower band"
+
+Limit = Annotated[int, between(0, MOST)]  # 0: none
+Count = Annotated[int, between(1, MOST)]
+Events = Annotated[int, between(10, MOST)]
+StepBytes = Annotated[int, between(1024, 1024**3)]
+Turn = Annotated[int, allowed(lambda n: n == 0 or 2 <= n <= MOST, NOT_ONE, minimum=0, maximum=MOST)]
+Window = Annotated[float, between(0.001, LONGEST_SECONDS, "must be at least 0.001, and at most ten years")]
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
-    """The rules of one platform."""
+    """The rules of one platform. A transition is told those that its header names: see `rules_of`."""
 
-    max_running: int = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
-    max_running_per_process: int = 10  # jobs at a time in one consumer process
+    max_running: Limit = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
+    max_running_per_process: Count = 10  # jobs at a time in one consumer process
     lane: str | None = None  # its platforms share `max_running`, and in one consumer `max_running_per_process`
-    attempts: int = 3  # attempts that may raise before the job ends failed
+    attempts: Attempts = 3  # attempts that may raise before the job ends failed
     backoff: Backoff = "exponential"  # the pause before the next one: doubled each time, or always the same
-    backoff_seconds: float = 1.0  # the first pause
-    backoff_cap_seconds: float = 3600.0  # the longest pause
-    jitter: float = 0.2  # the part of a pause that is left to chance, so that many failures do not come back as one
-    max_crashes: int = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
-    max_starts: int = 100  # attempts of any kind after which the job ends failed: it would circle for ever
-    max_events: int = MAX_EVENTS  # of a job; further reports are refused, its starts and its end are not
-    max_step_bytes: int = MAX_STEP_BYTES  # of all steps of a job; a step beyond is refused
-    timeout_seconds: float = 0.0  # how long one attempt may take; 0: any time
-    lifetime_seconds: float = 0.0  # how long a job may take from its first start, all attempts; 0: any time
-    share: int = 10  # one start in so many is for a lower band, so that none starves; 0: never
-    rate: int = 0  # starts within rate_seconds, over all consumers; 0: no limit
-    rate_seconds: float = 1.0
-    max_running_per_key: int = 0  # jobs at a time with the same limit_key; 0: no limit
-    key_rate: int = 0  # starts within key_rate_seconds of jobs with the same limit_key; 0: no limit
-    key_rate_seconds: float = 1.0
+    backoff_seconds: Seconds = 1.0  # the first pause
+    backoff_cap_seconds: Seconds = 3600.0  # the longest pause
+    jitter: Share = 0.2  # the part of a pause that is left to chance, so that many failures do not come back as one
+    max_crashes: Count = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
+    max_starts: Count = 100  # attempts of any kind after which the job ends failed: it would circle for ever
+    max_events: Events = MAX_EVENTS  # of a job; further reports are refused, its starts and its end are not
+    max_step_bytes: StepBytes = MAX_STEP_BYTES  # of all steps of a job; a step beyond is refused
+    timeout_seconds: Seconds = 0.0  # how long one attempt may take; 0: any time
+    lifetime_seconds: Seconds = 0.0  # how long a job may take from its first start, all attempts; 0: any time
+    share: Turn = 10  # one start in so many is for a lower band, so that none starves; 0: never
+    rate: Limit = 0  # starts within rate_seconds, over all consumers; 0: no limit
+    rate_seconds: Window = 1.0
+    max_running_per_key: Limit = 0  # jobs at a time with the same limit_key; 0: no limit
+    key_rate: Limit = 0  # starts within key_rate_seconds of jobs with the same limit_key; 0: no limit
+    key_rate_seconds: Window = 1.0
     order: Literal["block", "skip", "strict"] = "block"  # what others do while a job waits for another attempt
-    keep_completed_seconds: float = 3600.0
-    keep_completed: int = 100  # at most so many; never one that ended less than a minute ago; 0: any number
-    keep_failed_seconds: float = 86_400.0  # and cancelled ones
-    keep_failed: int = 0  # at most so many; 0: any number
+    keep_completed_seconds: Seconds = 3600.0
+    keep_completed: Limit = 100  # at most so many; never one that ended less than a minute ago; 0: any number
+    keep_failed_seconds: Seconds = 86_400.0  # and cancelled ones
+    keep_failed: Limit = 0  # at most so many; 0: any number
 
     def __post_init__(self) -> None:
-        for field, least in LEAST.items():
-            if not least <= getattr(self, field) <= MOST:
-                raise WrongField(field, f"must be from {least} to {MOST}")
-        if not STEP_BYTES[0] <= self.max_step_bytes <= STEP_BYTES[1]:
-            raise WrongField("max_step_bytes", f"must be from {STEP_BYTES[0]} to {STEP_BYTES[1]}")
-        if self.share == 1:
-            raise WrongField("share", "must be 0, or at least 2: else every start would be for a lower band")
+        check_fields(self)
         check_retrying(Retrying(**{name: getattr(self, name) for name in Retrying.__struct_fields__}))
-        for field in ("rate_seconds", "key_rate_seconds"):
-            if not 0.001 <= getattr(self, field) <= LONGEST_SECONDS:
-                raise WrongField(field, "must be at least 0.001")
-        for field in ("keep_completed_seconds", "keep_failed_seconds"):
-            seconds(getattr(self, field), field)
         if self.attempts > self.max_starts:
             raise WrongField("attempts", "is above max_starts: so many attempts would never be opened")
 
@@ -155,41 +147,12 @@ def _checked(name: str) -> str:
 
 
 @cache
-def rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
-    """What a `claim` has to keep to; `siblings` are the other platforms of its lane."""
-    return {
-        "max_crashes": policy.max_crashes,
-        "max_running": policy.max_running,
-        "share": policy.share,
-        **gate_rules_of(policy, siblings),
-    }
-
-
-def gate_rules_of(policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
-    """What keeps a job from starting, for `claim` and for `line`, which tells why a job waits."""
-    return {
-        "lane": " ".join(siblings),
-        "order": policy.order,
-        "rate": policy.rate,
-        "rate_ms": round(policy.rate_seconds * 1000),
-        **key_rules_of(policy),
-    }
-
-
-def key_rules_of(policy: Policy) -> Mapping[str, int]:
-    """What the jobs of one limit key have to keep to, for `claim` and `wake`."""
-    return {
-        "max_running_per_key": policy.max_running_per_key,
-        "key_rate": policy.key_rate,
-        "key_rate_ms": round(policy.key_rate_seconds * 1000),
-    }
-
-
-def retention_of(policy: Policy) -> Mapping[str, int]:
-    """How long, and how many, ended jobs are kept, for `forget`."""
-    return {
-        "completed_ms": round(policy.keep_completed_seconds * 1000),
-        "completed_count": policy.keep_completed,
-        "failed_ms": round(policy.keep_failed_seconds * 1000),
-        "failed_count": policy.keep_failed,
-    }
+def rules_of(transition: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
+    """What a transition keeps to: each argument of its header that is a rule, times in ms, `lane` as its siblings."""
+    rules: dict[str, Any] = {"lane": " ".join(siblings)}
+    for name, value in msgspec.structs.asdict(policy).items():
+        if name.endswith("_seconds"):
+            rules[name.removesuffix("seconds") + "ms"] = round(value * 1000)
+        else:
+            rules.setdefault(name, value)
+    return {name: rules[name] for name in functions()[transition].args if name in rules}

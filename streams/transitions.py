@@ -14,15 +14,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import to_leases
 from tailrace.streams.messages import BeatReply, Claim, Errors, Job, Lease, Sweep
 from tailrace.streams.operations import Again, BrokenOperation, Operation, broken, call, checked, word
-from tailrace.streams.policies import (
-    MAX_EVENTS,
-    MAX_STEP_BYTES,
-    Policy,
-    gate_rules_of,
-    key_rules_of,
-    retention_of,
-    rules_of,
-)
+from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
 from tailrace.streams.replies import pairs, to_beat, to_claims, to_errors, to_steps, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
@@ -129,7 +121,7 @@ class Transitions:
             deadline_ms=int(deadline_seconds * 1000),
             company="locked",
             nonces=" ".join(nonces),
-            **rules_of(policy),
+            **rules_of("claim", policy),
         )
         return to_claims(checked((await self.commit(platform, [operation]))[0]))
 
@@ -252,7 +244,9 @@ class Transitions:
 
     async def wake(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> int:
         """Bring what is due in line, on platforms, in one call; how many there were."""
-        answers = await self.run(TENDING, [(keys, [call.wake(**key_rules_of(policy))]) for keys, policy in platforms])
+        answers = await self.run(
+            TENDING, [(keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms]
+        )
         return sum(int(checked(answer)) for answer in answers)
 
     async def forget(self, platform: PlatformKeys, policy: Policy, most: int = FORGET_BATCH) -> int:
@@ -263,7 +257,7 @@ class Transitions:
         """The same on platforms; those that keep nothing are not asked."""
         kept = await which(self.store, [keys for keys, _ in platforms], KEPT)
         sheets = [
-            (keys, [call.forget(most=most, **retention_of(policy))])
+            (keys, [call.forget(most=most, **rules_of("forget", policy))])
             for keys, policy in platforms
             if keys.platform in kept
         ]
@@ -307,7 +301,7 @@ class Transitions:
 
     async def line(self, platform: PlatformKeys, key: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Line:
         """See where a job stands in line, and what may hold it up."""
-        operation = call.line(platform, key=key, **gate_rules_of(policy, siblings))
+        operation = call.line(platform, key=key, **rules_of("line", policy, siblings))
         return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
@@ -315,7 +309,7 @@ class Transitions:
         asked = [keys for keys, _ in platforms]
         beats, stirs = await asyncio.gather(self.observe(asked), which(self.store, asked, ("due", "alarms", "called")))
         if sheets := [
-            (keys, [call.wake(**key_rules_of(policy))]) for keys, policy in platforms if keys.platform in stirs
+            (keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms if keys.platform in stirs
         ]:
             await self.run(TENDING, sheets)
         return beats

@@ -1,11 +1,14 @@
-"""What a validator says, as the name of the field it is about and a sentence for whoever filled it in."""
+"""What a field may be, said once in its type, and refusals as the name of a field and a sentence."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import inspect
+from msgspec import Meta, Struct, inspect
+
+from tailrace.streams.errors import WrongField
 
 NAMES = {
     "int": "a whole number",
@@ -24,6 +27,42 @@ _OTHER_TYPE = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>[^`]+)`")
 _LENGTH = re.compile(r"Expected `(?P<kind>\w+)` of length (?P<bound><=|>=) (?P<count>\d+)")
 _BOUND = re.compile(r"Expected `(?:int|float)` (?P<bound><=|>=|<|>) (?P<limit>\S+)")
 _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+
+
+def allowed(check: Callable[[Any], object], refusal: str, **schema: Any) -> Meta:
+    """What a field may be: `check_fields` refuses all else with this sentence, and descriptions show `schema`."""
+    return Meta(extra={"check": check, "refusal": refusal}, extra_json_schema=schema)
+
+
+def between(least: float, most: float, refusal: str = "") -> Meta:
+    """The range of a number."""
+    sentence = refusal or f"must be from {least} to {most}"
+    return allowed(lambda value: least <= value <= most, sentence, minimum=least, maximum=most)
+
+
+def check_fields(said: Struct, root: str = "") -> None:
+    """Refuse a value that its field's type does not allow. Raises `WrongField` with the path from `root`."""
+    for name, check, refusal in _checks(type(said)):
+        value = getattr(said, name)
+        if value is not None and not check(value):
+            raise WrongField(root + name, refusal)
+
+
+@cache
+def _checks(kind: type[Struct]) -> tuple[tuple[str, Callable[[Any], object], str], ...]:
+    return tuple(
+        (field.name, *rule) for field in msgspec.structs.fields(kind) for rule in _rules(inspect.type_info(field.type))
+    )
+
+
+def _rules(kind: inspect.Type) -> Iterator[tuple[Callable[[Any], object], str]]:
+    if isinstance(kind, inspect.UnionType):
+        for each in kind.types:
+            yield from _rules(each)
+    elif isinstance(kind, inspect.LiteralType):
+        yield kind.values.__contains__, f"one of {', '.join(map(str, kind.values))}"
+    elif isinstance(kind, inspect.Metadata) and kind.extra:
+        yield kind.extra["check"], kind.extra["refusal"]
 
 
 def field_of(error: msgspec.ValidationError, root: str, shape: Any = None) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
-from tailrace.streams.options import Priority, Retrying, marks_of
+from tailrace.streams.options import KeptOptions, Priority, Retrying, kept_options
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.replies import JobTimes, read_times
 from tailrace.streams.states import State
@@ -66,7 +66,7 @@ class CalledOff(Struct, frozen=True):
     reason: str | None
 
 
-class JobSeen(Struct, frozen=True, kw_only=True):
+class JobSeen(KeptOptions, frozen=True):
     """A job as it is now."""
 
     jobId: JobId
@@ -87,9 +87,6 @@ class JobSeen(Struct, frozen=True, kw_only=True):
     failures: Count
     crashes: Count
     limits: JobLimits
-    orderKey: str | None
-    limitKey: str | None
-    dedupeKey: str | None
     cancel: CalledOff | None
     links: Links
     waiting: Waiting | None  # why it waits, when it does
@@ -136,7 +133,7 @@ class Jobs:
 def described(
     record: Record, progress: float | None, end: End, policy: Policy, times: JobTimes, waiting: Waiting | None
 ) -> JobSeen:
-    worked_on, marks = record.state is State.RUNNING or record.state.ended, marks_of(record.marks)
+    worked_on = record.state is State.RUNNING or record.state.ended
     return JobSeen(
         jobId=record.id,
         status=status_of(record.state),
@@ -156,12 +153,10 @@ def described(
         failures=record.failures,
         crashes=record.crashes,
         limits=limits_of(record, policy),
-        orderKey=marks.get("order"),
-        limitKey=marks.get("limit"),
-        dedupeKey=record.dedupe,
         cancel=cancel_of(record, end),
         links=links_of(record.id),
         waiting=waiting,
+        **kept_options(record.marks, record.dedupe),
     )
 
 

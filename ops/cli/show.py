@@ -17,7 +17,7 @@ from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.history.events import iso, progress_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
-from tailrace.streams.options import marks_of
+from tailrace.streams.options import kept_options
 from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
@@ -94,7 +94,6 @@ async def explain(store: Store, record: Record, due_ms: float | None, events: li
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
     """What is known of a job, in whole words; what is not there is left out."""
-    marks = marks_of(record.marks)
     asked = decoded(b"{" + record.cancel.removeprefix(",").encode() + b"}") if record.cancel is not None else None
     called_off = {name: last.get(name) for name in ("by", "reason") if last.get(name)}
     facts: dict[str, Any] = {
@@ -106,9 +105,7 @@ def facts_of(record: Record, args: bytes | None, progress: float | None, last: d
         "attempt": record.attempt or None,
         "failures": record.failures or None,
         "crashes": record.crashes or None,
-        "orderKey": marks.get("order"),
-        "limitKey": marks.get("limit"),
-        "dedupeKey": record.dedupe,
+        **kept_options(record.marks, record.dedupe),
         "options": msgspec.Raw(record.options.encode()) if record.options else None,
         "progress": progress,
         "workerId": record.owner,

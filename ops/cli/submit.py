@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tailrace.ops.cli.act import declared
 from tailrace.ops.cli.story import decoded, follow_story
+from tailrace.ops.commands import COMMANDS
 from tailrace.ops.connect import reach
 from tailrace.ops.hints import command
 from tailrace.ops.nearest import meant
@@ -27,22 +28,11 @@ from tailrace.streams.transitions import Transitions
 
 LARGEST_ARGS = 1024 * 1024  # larger data does not go into the store
 
-
 FLAGS = {
-    "delay_seconds": "--delay",
-    "run_at": "--run-at",
-    "expires_at": "--expires-at",
-    "first": "--first",
-    "attempts": "--attempts",
-    "timeout_seconds": "--timeout",
-    "order_key": "--order-key",
-    "limit_key": "--limit-key",
-    "dedupe.key": "--dedupe",
-    "dedupe.mode": "--dedupe-mode",
-    "dedupe.ttl_seconds": "--dedupe-ttl",
-    "keep_seconds": "--keep",
+    settings.get("dest") or names[0].removeprefix("--").replace("-", "_"): names[0]
+    for names, settings in COMMANDS["submit"].arguments
 }
-"""What an option of a job is called here, where that is another word."""
+"""What an option of a job is called here."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,33 +40,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def options_of(given: argparse.Namespace) -> Options:
-    """What the flags say; a wrong one is named as it was typed."""
-    if given.dedupe is None and (given.dedupe_mode or given.dedupe_ttl is not None):
+    """What the flags say: each has the name of an option, or `dedupe.` and a field of it. A wrong one is named."""
+    said = {name: value for name, value in vars(given).items() if value is not None}
+    options = {name: said[name] for name in Options.__struct_fields__ if name in said}
+    dedupe = {name: said[path] for name in Dedupe.__struct_fields__ if (path := f"dedupe.{name}") in said}
+    if dedupe and "key" not in dedupe:
         raise WrongField("--dedupe", "is needed: it names the key that --dedupe-mode and --dedupe-ttl are about")
     try:
-        return Options(
-            priority=given.priority,
-            delay_seconds=given.delay,
-            run_at=given.run_at,
-            expires_at=given.expires_at,
-            first=given.first,
-            attempts=given.attempts,
-            timeout_seconds=given.timeout,
-            order_key=given.order_key,
-            limit_key=given.limit_key,
-            dedupe=None if given.dedupe is None else dedupe_of(given),
-            keep_seconds=given.keep,
-        )
+        return Options(**options, dedupe=Dedupe(**dedupe) if dedupe else None)
     except WrongField as error:
         raise WrongField(FLAGS.get(error.field, error.field), error.reason) from None
-
-
-def dedupe_of(given: argparse.Namespace) -> Dedupe:
-    mode = given.dedupe_mode or "until_done"
-    modes = ("until_done", "throttle", "debounce")
-    if mode not in modes:
-        raise WrongField("--dedupe-mode", f"one of {', '.join(modes)}")
-    return msgspec.convert({"key": given.dedupe, "mode": mode, "ttl_seconds": given.dedupe_ttl}, Dedupe)
 
 
 async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
@@ -91,7 +64,7 @@ async def submit(options: argparse.Namespace, args: Any, asked: Options) -> int:
         other = accepted.replayed and (options.id is None or job_id != join_id(options.platform, options.id))
         print(answer_of(accepted, deduplicated=other) if options.json else job_id, flush=True)
         if other:
-            say(f"tailrace: that job has the dedupe key {options.dedupe} already")
+            say(f"tailrace: that job has the dedupe key {asked.dedupe and asked.dedupe.key} already")
         if not options.follow:
             return 0
         raw = await (watch_bar if console(talk=True).is_terminal else watch_lines)(store, job_id)

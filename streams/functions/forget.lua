@@ -7,11 +7,11 @@
 --       alarms           zset    when they would have expired
 --       events           stream  the live feed: what is older than a minute is of no use to anybody
 --       control          hash    how far it has looked past jobs with a time of their own
--- ARGV  completed_ms     how long a completed job is kept
---       completed_count  how many completed jobs are kept, 0: any number; never one that ended less than a minute ago
---       failed_ms        how long a failed or cancelled job is kept
---       failed_count     how many of each are kept, 0: any number
---       most             how many to remove in one call
+-- ARGV  keep_completed_ms  how long a completed job is kept
+--       keep_completed     how many completed jobs are kept, 0: any number; never one that ended less than a minute ago
+--       keep_failed_ms     how long a failed or cancelled job is kept
+--       keep_failed        how many of each are kept, 0: any number
+--       most               how many to remove in one call
 -- Returns  how many were removed
 local removed = 0
 local young_ms = now_ms - 60000
@@ -49,7 +49,7 @@ while removed < tonumber(most) and ahead < LOOKED_AT do
     call('HSET', key_of('job', key), 'ended_ms', now_ms)
     call('RPUSH', ended_completed, call('LPOP', ended_completed))
     ahead = ahead + 1
-  elseif over(ended_ms, completed_ms, completed_count, kept) then
+  elseif over(ended_ms, keep_completed_ms, keep_completed, kept) then
     call('LPOP', ended_completed)
     remove(key)
     kept = kept - 1
@@ -62,7 +62,7 @@ end
 -- that have one are taken for some of these: rather too many are kept than too few.
 local function apart(ended)
   local all = call('ZCARD', ended_kept)
-  if all == 0 or tonumber(failed_count) == 0 then
+  if all == 0 or tonumber(keep_failed) == 0 then
     return 0
   end
   return math.min(all, call('ZCARD', ended)) <= COUNTED and call('ZINTERCARD', 2, ended_kept, ended) or all
@@ -81,7 +81,7 @@ for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled'
     local some = call('ZRANGE', ended, first, first + 99, 'WITHSCORES')
     all = #some == 0
     for i = 1, #some, 2 do
-      if not over(tonumber(some[i + 1]), failed_ms, failed_count, kept) then
+      if not over(tonumber(some[i + 1]), keep_failed_ms, keep_failed, kept) then
         all = true
       end
       if all or removed >= tonumber(most) then

@@ -18,9 +18,8 @@ from tailrace import (
     WrongState,
 )
 from tailrace.ops.hints import DEFAULT_DATA as HINTED_DATA
-from tailrace.producers.client import JobOptions
 from tailrace.streams.errors import NoConsumer, NoStore
-from tailrace.streams.options import Options
+from tailrace.streams.options import JobOptions, Options
 from tailrace.streams.process.data_folder import DEFAULT_DATA
 from tests.support.deployment import Deployment
 

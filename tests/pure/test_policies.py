@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tailrace.producers.platforms import BUILT_IN, EXTRACT, SHOPS
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.options import Options, Retrying
-from tailrace.streams.policies import LEAST, MANY, MOST, Policy
+from tailrace.streams.policies import MANY, Policy, rules_of
 from tests.support.streams_readme import NONE, table
 
 
@@ -94,10 +94,15 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"backoff_seconds": 7200}, "backoff_cap_seconds"),
     ({"share": 1}, "share"),
 ]
+RANGES: dict[str, dict[str, Any]] = {
+    name: schema
+    for name, schema in msgspec.json.schema_components([Policy])[1]["Policy"]["properties"].items()
+    if "minimum" in schema
+}
 WRONG: list[tuple[dict[str, Any], str]] = [
-    *[({field: least - 1}, field) for field, least in LEAST.items()],
-    *[({field: MOST + 1}, field) for field in LEAST],
-    *[({field: 1.5}, field) for field in LEAST],
+    *[({field: schema["minimum"] - 1}, field) for field, schema in RANGES.items()],
+    *[({field: schema["maximum"] + 1}, field) for field, schema in RANGES.items()],
+    *[({field: 1.5}, field) for field, schema in RANGES.items() if schema["type"] == "integer"],
     *[
         ({field: value}, field)
         for field in (
@@ -150,6 +155,16 @@ def test_a_job_overrides_what_it_says_and_nothing_else(attempts: int, backoff: A
     own = Policy(max_running=7, backoff_seconds=5.0).retrying(said)
     assert (own.attempts, own.backoff, own.jitter) == (attempts, backoff, jitter)
     assert (own.max_running, own.backoff_seconds) == (7, 5.0)
+
+
+def test_a_transition_is_told_the_rules_that_its_header_names() -> None:
+    policy = Policy(max_running=2, lane="shops", rate=5, rate_seconds=0.5, keep_failed_seconds=60.0)
+    assert rules_of("claim", policy, ("ably", "zigzag")) == {
+        **{"max_crashes": 3, "max_running": 2, "lane": "ably zigzag", "order": "block", "share": 10},
+        **{"rate": 5, "rate_ms": 500, "max_running_per_key": 0, "key_rate": 0, "key_rate_ms": 1000},
+    }
+    kept = {"keep_completed_ms": 3_600_000, "keep_completed": 100, "keep_failed_ms": 60_000, "keep_failed": 0}
+    assert rules_of("forget", policy) == kept
 
 
 def shown(value: Any) -> str:

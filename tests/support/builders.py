@@ -190,7 +190,7 @@ class Desk:
         return call.release(self.keys, key=held.key, nonce=held.nonce, max_starts=self.policy.max_starts)
 
     def claiming(self, owner: str, nonces: Sequence[str]) -> Operation:
-        rules = rules_of(self.policy, self.siblings)
+        rules = rules_of("claim", self.policy, self.siblings)
         return call.claim(owner=owner, deadline_ms=10_000, company=self.company, nonces=" ".join(nonces), **rules)
 
     def progress_event(self, held: Claim, step: Step) -> bytes:
