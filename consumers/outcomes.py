@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tailrace.streams.messages import Failure, encode
+from tailrace.streams.history.events import members
+from tailrace.streams.messages import Failure
 from tailrace.streams.process.logs import mask
 from tailrace.streams.validation import field_of
 
@@ -118,11 +119,8 @@ def said_by(error: BaseException) -> str:
 
 
 def failure_members(outcome: Failed) -> bytes:
-    """What the event says of a failure, as the store takes it: JSON members with a leading comma."""
-    said: dict[str, Any] = {"error": outcome.error}
-    if outcome.reason:
-        said["reason"] = outcome.reason
-    return b"," + encode(said)[1:-1]
+    """What the event says of a failure, as the store takes it."""
+    return members(error=outcome.error, reason=outcome.reason or None)
 
 
 def misfit(error: Exception) -> str:

@@ -11,9 +11,9 @@ from tailrace.consumers.heart.shared_memory import Places
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
-from tailrace.streams.history.events import expand
+from tailrace.streams.history.events import Event, read_body, read_members
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Claim, Event, Failure, decode_event, encode
+from tailrace.streams.messages import Claim, Failure, encode
 from tailrace.streams.operations import Operation
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import Status
@@ -22,7 +22,6 @@ from tailrace.streams.store.commit import Committer, Heard
 KEYS = PlatformKeys("testing")
 KEY = "job"
 NONCE = "nonce"
-NO_ID = b"1-0000000000000000 "  # where the store would put an id and a time
 
 PATIENT = Policy()
 
@@ -167,7 +166,7 @@ class StandIn(Committer):
             return HandlerOutcome(Status.DELAYED, progress=progress, again_in_seconds=said["delay_ms"] / 1000)
         if operation.name == "release":
             return HandlerOutcome(Status.SUPERSEDED, progress=progress)
-        error = msgspec.json.decode(b"{" + said["more"][1:] + b"}")["error"]
+        error = read_members(said["more"])["error"]
         again = self._job.failures + 1 < said["attempts"] and self._job.number < said["max_starts"]
         return HandlerOutcome(
             Status.RETRYING if again else Status.FAILED,
@@ -179,4 +178,4 @@ class StandIn(Committer):
 
 
 def event_of(body: bytes) -> Event:
-    return decode_event(expand(KEYS.id(KEY), NO_ID + body))
+    return read_body(KEYS.id(KEY), body)

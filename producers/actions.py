@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from msgspec import Struct
 
 from tailrace.producers.producer import new_key
 from tailrace.streams.errors import JobNotFound, NoConsumer, WorkerShared, WrongField, WrongState
+from tailrace.streams.history.events import members
 from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.messages import encode
 from tailrace.streams.options import at_ms
 from tailrace.streams.pauses import Paused, pause_platform
 from tailrace.streams.policies import Platforms
@@ -120,10 +120,8 @@ def locate(job_id: str) -> tuple[PlatformKeys, str]:
 
 
 def note(by: str | None = None, reason: str | None = None) -> bytes:
-    """Who acts and why, as an event carries it: JSON members with a leading comma."""
-    said: dict[str, Any] = {"by": checked(by, "by", LONGEST_NAME), "reason": checked(reason, "reason", LONGEST_REASON)}
-    told = {name: text for name, text in said.items() if text is not None}
-    return b"," + encode(told)[1:-1] if told else b""
+    """Who acts and why, as an event carries it."""
+    return members(by=checked(by, "by", LONGEST_NAME), reason=checked(reason, "reason", LONGEST_REASON))
 
 
 def checked(text: str | None, field: str, longest: int) -> str | None:

@@ -19,8 +19,8 @@ from tailrace.producers.producer import Producer, Submission, Submitted
 from tailrace.producers.schedules import Schedules
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused, WrongField
-from tailrace.streams.history.events import iso, progress_of
-from tailrace.streams.messages import Event, Failure, decode_event
+from tailrace.streams.history.events import Event, decode_event, iso, progress_of
+from tailrace.streams.messages import Failure
 from tailrace.streams.options import JobOptions, Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import DEFAULT_DATA, find_running, settings_of

@@ -1,12 +1,12 @@
 """What travels between the rooms and through the store: frozen structs, new fields always with a default."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tailrace.streams.options import NO_OPTIONS, Options
-from tailrace.streams.states import State, Status
+from tailrace.streams.states import State
 
 Step = int | str
 
@@ -44,29 +44,6 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     type: str
     message: str
     traceback: str | None = None
-
-
-class Event(Struct, frozen=True, omit_defaults=True):
-    """One entry of a job's history, as a client gets it."""
-
-    id: str
-    seq: int
-    time: str
-    jobId: str  # the seeds' clients read these names
-    attempt: int | None
-    status: Status
-    step: Step | None
-    workerId: str | None
-    of: int | None = None
-    message: str | None = None
-    data: Any = None
-    result: Any = None
-    error: Failure | None = None
-    reason: str | None = None
-    retryAt: str | None = None
-    until: str | None = None
-    expiresAt: str | None = None
-    by: str | None = None
 
 
 class Record(Struct, frozen=True):
@@ -166,7 +143,6 @@ class Hint(Struct, frozen=True, gc=False):
     event: bytes | None
 
 
-decode_event = msgspec.json.Decoder(Event).decode
 encode = msgspec.json.Encoder().encode
 
 

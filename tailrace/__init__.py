@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         WrongField,
         WrongState,
     )
-    from tailrace.streams.messages import Event
+    from tailrace.streams.history.events import Event
 
 __all__ = [
     "Attempt",
@@ -77,7 +77,7 @@ _ROOMS = {
         "WrongField",
         "WrongState",
     ),
-    "streams.messages": ("Event",),
+    "streams.history.events": ("Event",),
 }
 
 

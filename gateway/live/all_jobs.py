@@ -23,8 +23,9 @@ from tailrace.gateway.live.live import Live
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
 from tailrace.streams.errors import WrongField
+from tailrace.streams.history.events import Event
 from tailrace.streams.keys import join_id, split_id
-from tailrace.streams.messages import Event, Hint, encode
+from tailrace.streams.messages import Hint, encode
 from tailrace.streams.policies import Platforms
 from tailrace.streams.words import JobId, Ordinal
 

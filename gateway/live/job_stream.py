@@ -20,8 +20,8 @@ from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, gr
 from tailrace.gateway.live.history_pages import number_of
 from tailrace.gateway.live.live import AWAY, Live
 from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
+from tailrace.streams.history.events import Event
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Event
 
 route = group("events")
 

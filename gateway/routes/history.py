@@ -14,9 +14,8 @@ from tailrace.gateway.live.history_pages import Histories, HistoryPage, is_end
 from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, group, kept
 from tailrace.streams.errors import WrongField
-from tailrace.streams.history.events import queued_event
+from tailrace.streams.history.events import Event, queued_event
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Event
 from tailrace.streams.replies import read_job
 from tailrace.streams.store.connection import Store
 

@@ -10,7 +10,7 @@ from tailrace.gateway.bodies import like
 from tailrace.gateway.live.history_pages import Histories
 from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept, ok
-from tailrace.streams.history.events import iso, progress_of
+from tailrace.streams.history.events import iso, progress_of, read_members
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
 from tailrace.streams.options import KeptOptions, Priority, Retrying, kept_options
@@ -175,8 +175,8 @@ def cancel_of(record: Record, end: End) -> CalledOff | None:
     if record.state is State.CANCELLED:
         return CalledOff(end.by, end.reason)
     if record.state is State.RUNNING and record.cancel is not None:
-        asked = json.decode("{" + record.cancel.removeprefix(",") + "}", type=End)
-        return CalledOff(asked.by, asked.reason)
+        asked = read_members(record.cancel)
+        return CalledOff(asked.get("by"), asked.get("reason"))
     return None
 
 

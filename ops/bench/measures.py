@@ -16,8 +16,8 @@ from tailrace.ops.bench.workbench import CONCURRENCY, HOST, Pace, Workbench
 from tailrace.producers import Producer, Submission
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.functions import Script
+from tailrace.streams.history.events import decode_event
 from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.messages import decode_event
 from tailrace.streams.replies import read_job, read_record
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions

@@ -14,7 +14,7 @@ from tailrace.ops.connect import reach
 from tailrace.ops.terminal import console, plain
 from tailrace.producers.following import read_visible
 from tailrace.producers.settings import StreamsSettings
-from tailrace.streams.history.events import iso, progress_of
+from tailrace.streams.history.events import iso, progress_of, read_members
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.options import kept_options
@@ -94,7 +94,7 @@ async def explain(store: Store, record: Record, due_ms: float | None, events: li
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
     """What is known of a job, in whole words; what is not there is left out."""
-    asked = decoded(b"{" + record.cancel.removeprefix(",").encode() + b"}") if record.cancel is not None else None
+    asked = read_members(record.cancel) if record.cancel is not None else None
     called_off = {name: last.get(name) for name in ("by", "reason") if last.get(name)}
     facts: dict[str, Any] = {
         "jobId": record.id,

@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote, urlsplit
 
-import msgspec
 from msgspec import Struct
 
 from tailrace.streams.functions import functions
-from tailrace.streams.history.events import expand
+from tailrace.streams.history.events import read_body
 from tailrace.streams.leases import to_leases
 from tailrace.streams.replies import pairs
 from tailrace.streams.states import Status
@@ -134,8 +133,8 @@ class Monitor:
 
 def to_write(at: float, job: str, body: bytes, *, accepted: bool = False) -> Write:
     """An event as it is kept, without its id."""
-    said = msgspec.json.decode(expand(job, b"1-" + b"0" * 17 + b" " + body))
-    return Write(at, job, said["workerId"], said["attempt"], said["status"], said["step"], accepted)
+    said = read_body(job, body)
+    return Write(at, job, said.workerId, said.attempt or 0, said.status, said.step, accepted)
 
 
 def unescape(word: bytes) -> bytes:

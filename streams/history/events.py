@@ -11,16 +11,58 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from tailrace.streams.messages import Record, Step, decode_event, encode
+import msgspec
+from msgspec import Struct
+
+from tailrace.streams.messages import Failure, Record, Step, encode
 from tailrace.streams.options import LAST_MS
 from tailrace.streams.states import State, Status
 
+
+class Event(Struct, frozen=True, omit_defaults=True):
+    """One entry of a job's history, as a client gets it."""
+
+    id: str
+    seq: int
+    time: str
+    jobId: str  # the seeds' clients read these names
+    attempt: int | None
+    status: Status
+    step: Step | None
+    workerId: str | None
+    of: int | None = None
+    message: str | None = None
+    data: Any = None
+    result: Any = None
+    error: Failure | None = None
+    reason: str | None = None
+    retryAt: str | None = None
+    until: str | None = None
+    expiresAt: str | None = None
+    by: str | None = None
+
+
+decode_event = msgspec.json.Decoder(Event).decode
+
 _STEP = len('{"step":')
+_NO_ID = b"1-0000000000000000 "
 
 
 def event_body(attempt: int, status: str, worker: str, step: Step | None = None, **more: Any) -> bytes:
     """All of a kept event but its id, which the store puts in front when it is written."""
     return _head(attempt, status, worker) + encode({"step": step, **more})[_STEP:]
+
+
+def members(**said: Any) -> bytes:
+    """What a transition adds to the event that it writes: JSON members with a leading comma; None is left out."""
+    told = {name: value for name, value in said.items() if value is not None}
+    return b"," + encode(told)[1:-1] if told else b""
+
+
+def read_members(said: bytes | str) -> dict[str, Any]:
+    """What `members` has written, by name."""
+    text = said if isinstance(said, str) else said.decode()
+    return msgspec.json.decode("{" + text.removeprefix(",") + "}", type=dict[str, Any])
 
 
 @lru_cache(maxsize=1024)
@@ -54,6 +96,19 @@ def expand(job_id: str, kept: bytes) -> bytes:
 @lru_cache(maxsize=1024)
 def _second(digits: bytes) -> bytes:
     return datetime.fromtimestamp(int(digits), UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
+
+
+def read_event(job_id: str, kept: bytes) -> Event | None:
+    """An event as it is kept; None when it cannot be read."""
+    try:
+        return decode_event(expand(job_id, kept))
+    except ValueError:
+        return None
+
+
+def read_body(job_id: str, body: bytes) -> Event:
+    """The event that a body makes, before the store gives it an id and a time."""
+    return decode_event(expand(job_id, _NO_ID + body))
 
 
 def queued_event(record: Record) -> bytes:

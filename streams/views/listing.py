@@ -10,10 +10,10 @@ from math import isfinite
 from msgspec import Struct
 
 from tailrace.streams.errors import WrongField
-from tailrace.streams.history.events import entry_order, expand
+from tailrace.streams.history.events import entry_order, read_event
 from tailrace.streams.keys import BANDS, PlatformKeys
 from tailrace.streams.leases import read_leases
-from tailrace.streams.messages import Failure, Record, decode_event
+from tailrace.streams.messages import Failure, Record
 from tailrace.streams.options import LAST_MS
 from tailrace.streams.process.turns import in_turns
 from tailrace.streams.replies import to_record
@@ -187,13 +187,8 @@ async def read_listed(
 
 def error_of(record: Record, end: bytes | None) -> Failure | None:
     """Why a job failed, by its last event."""
-    if end is None:
-        return None
-    try:
-        error = decode_event(expand(record.id, end)).error
-    except ValueError:
-        return None
-    return Failure(error.type, error.message[:MESSAGE]) if error else None
+    event = read_event(record.id, end) if end else None
+    return Failure(event.error.type, event.error.message[:MESSAGE]) if event and event.error else None
 
 
 def to_place(cursor: str) -> ScoredMember:

@@ -6,9 +6,9 @@ from contextlib import suppress
 from msgspec import Struct
 
 from tailrace.streams.errors import WrongField
-from tailrace.streams.history.events import expand
+from tailrace.streams.history.events import read_event
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
-from tailrace.streams.messages import Record, decode_event
+from tailrace.streams.messages import Record
 from tailrace.streams.options import at_ms
 from tailrace.streams.pauses import read_pause
 from tailrace.streams.replies import to_record
@@ -159,10 +159,9 @@ async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence
 
 def waiting_since(record: Record, last: bytes | None) -> int:
     """Since when a job waits: its acceptance, unless its last event brought it in line, or names the time that did."""
-    if last is not None:
-        with suppress(ValueError, WrongField):
-            event = decode_event(expand(record.id, last))
-            return at_ms(event.until or event.retryAt or event.time, "time") or record.accepted_ms
+    event = read_event(record.id, last) if last else None
+    with suppress(WrongField):
+        return at_ms(event and (event.until or event.retryAt or event.time), "time") or record.accepted_ms
     return record.accepted_ms
 
 

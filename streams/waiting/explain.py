@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import structlog
 
+from tailrace.streams.history.events import decode_event
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Record, decode_event
+from tailrace.streams.messages import Record
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State, Status

@@ -14,7 +14,7 @@ from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Submission
 from tailrace.producers.producer import Submitted
 from tailrace.streams.errors import StoreError
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tailrace.streams.options import Options
 from tailrace.streams.store.connection import ANSWER_SECONDS
 from tests.support.checker import Span

@@ -14,7 +14,7 @@ from tailrace.consumers.settings import ConsumerSettings
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Producer, Submission
 from tailrace.streams import PlatformKeys, Platforms, Policy, Store, Transitions
-from tailrace.streams.messages import Event, decode_event
+from tailrace.streams.history.events import Event, decode_event
 from tailrace.streams.options import Options
 from tailrace.streams.process.settings import Environment
 from tailrace.streams.process.shutdown import Shutdown

@@ -12,7 +12,7 @@ import pytest
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.producers import Submission
 from tailrace.streams import PlatformKeys, Transitions
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import Status
 from tests.consumers.conftest import Bench, serving, standing

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tailrace.streams.states import Status
 from tests.support.builders import Desk, tell
 from tests.support.deployment import PACE, Deployment

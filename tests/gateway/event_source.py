@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import httpx2
 from msgspec import json
 
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tests.support.builders import Desk, tell
 
 END_OF_LINE = re.compile("\r\n|\n|\r(?=.)", re.DOTALL)  # a CR at the very end may still become both

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.producers import Submission
+from tailrace.streams.history.events import Event
 from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import Status
 from tailrace.streams.transitions import Transitions

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tailrace.streams.states import State, Status
 from tests.life.asking import ask, at, cancel, happened
 from tests.support.builders import tell

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tailrace.producers import Submission
+from tailrace.streams.history.events import Event
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import TERMINAL, Status
 from tailrace.streams.transitions import Transitions

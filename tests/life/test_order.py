@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from tailrace.producers import Submission, Submitted
+from tailrace.streams.history.events import Event
 from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.messages import Event
 from tailrace.streams.options import Options
 from tailrace.streams.states import Status
 from tailrace.streams.transitions import Transitions

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 
 from tailrace.ops.up.own_store import OwnStore
+from tailrace.streams.history.events import Event
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Event
 from tailrace.streams.states import Status
 from tailrace.streams.transitions import Transitions
 from tests.life.asking import NO_PAUSE, STEERED, ask, at, happened, when

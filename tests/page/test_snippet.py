@@ -11,7 +11,7 @@ from playwright.async_api import Route, expect
 
 from tailrace.ops.bootstrap import CHECKOUT
 from tailrace.ops.up.own_store import free_port
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment

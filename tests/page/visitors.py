@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.async_api import ConsoleMessage, Page, Request, expect
 
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 
 PATIENCE_MS = 20_000
 

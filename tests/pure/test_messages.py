@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.streams.history.events import event_body, expand
-from tailrace.streams.messages import Event, Failure, Job, Record, decode_event
+from tailrace.streams.history.events import Event, decode_event, event_body, expand
+from tailrace.streams.messages import Failure, Job, Record
 from tailrace.streams.states import State, Status
 
 ID = "7-17630000001234560"

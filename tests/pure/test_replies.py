@@ -2,10 +2,10 @@
 
 import pytest
 
-from tailrace.streams.history.events import iso, queued_event
+from tailrace.streams.history.events import decode_event, iso, queued_event
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import to_lease, to_leases
-from tailrace.streams.messages import Claim, Hint, Lease, decode_event
+from tailrace.streams.messages import Claim, Hint, Lease
 from tailrace.streams.replies import to_claims, to_hints, to_record
 from tailrace.streams.states import State, Status
 

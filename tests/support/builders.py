@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tailrace.streams.history.events import event_body
+from tailrace.streams.history.events import Event, decode_event, event_body
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.leases import read_leases
-from tailrace.streams.messages import BeatReply, Claim, Event, Job, Lease, Record, Step, decode_event, encode
+from tailrace.streams.messages import BeatReply, Claim, Job, Lease, Record, Step, encode
 from tailrace.streams.operations import Again, Operation, call, checked
 from tailrace.streams.options import Options
 from tailrace.streams.policies import MAX_EVENTS, Policy, rules_of

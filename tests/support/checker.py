@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from tailrace.ops.race.violations import violations
-from tailrace.streams.messages import Event
+from tailrace.streams.history.events import Event
 from tailrace.streams.states import Status
 
 Histories = Mapping[str, Sequence[Event]]

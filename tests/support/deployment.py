@@ -12,10 +12,11 @@ from tailrace.ops.up.own_store import free_port
 from tailrace.producers import Producer, Submission
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import StoreError
+from tailrace.streams.history.events import Event, decode_event
 from tailrace.streams.history.fold import visible
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, split_id
 from tailrace.streams.leases import to_lease
-from tailrace.streams.messages import Event, Lease, Record, decode_event
+from tailrace.streams.messages import Lease, Record
 from tailrace.streams.process.settings import Environment
 from tailrace.streams.replies import pairs, read_job, read_record
 from tailrace.streams.states import TERMINAL, Status

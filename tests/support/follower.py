@@ -6,7 +6,7 @@ from contextlib import suppress
 import httpx2
 
 from tailrace.gateway.client.event_stream import Frames
-from tailrace.streams.messages import Event, decode_event
+from tailrace.streams.history.events import Event, decode_event
 
 RETURN_SECONDS = 0.05  # sooner than a browser, so that a test sees more of it
 
