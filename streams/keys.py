@@ -110,10 +110,6 @@ class PlatformKeys:
     def steps(self, key: str) -> str:
         return self._steps + key
 
-    def of_job(self, name: str, key: str) -> str:
-        """The key called `name` in a transition's header, for one job."""
-        return f"{self.prefix}{JOB_KEYS[name]}:{key}"
-
     def id(self, key: str) -> str:
         return join_id(self.platform, key)
 

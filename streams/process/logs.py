@@ -64,24 +64,15 @@ def add_facts(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Muta
     return {**facts, **event} if (facts := _facts.get()) else event
 
 
-class LogFormatter(logging.Formatter):
+def standard_formatter(processors: Sequence[Processor]) -> logging.Formatter:
     """Writes records of the standard library as lines like our own."""
-
-    def __init__(self, processors: Sequence[Processor]) -> None:
-        super().__init__()
-        self._processors = processors
-
-    def format(self, record: logging.LogRecord) -> str:
-        extra = {name: value for name, value in vars(record).items() if name not in _USUAL}
-        event: Any = {**extra, "event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
-        if record.exc_info:
-            event["exc_info"] = record.exc_info
-        for processor in self._processors:
-            event = processor(None, "", event)
-        return str(event)
-
-
-_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}  # of every record
+    read: list[Processor] = [
+        structlog.stdlib.ExtraAdder(),
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+    ]
+    write = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *processors]
+    return structlog.stdlib.ProcessorFormatter(processors=write, foreign_pre_chain=read)
 
 
 class Unfailing:
@@ -129,7 +120,7 @@ def configure_logs(environment: Environment | None = None) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogFormatter(steps))
+    handler.setFormatter(standard_formatter(steps))
     logging.basicConfig(level=level, handlers=[handler])
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

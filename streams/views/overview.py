@@ -1,5 +1,6 @@
 """Each platform at a glance: how many jobs are in which state, whether it is paused, how long the oldest one waits."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -11,10 +12,10 @@ from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.options import at_ms
 from tailrace.streams.pauses import read_pause
-from tailrace.streams.replies import to_record
+from tailrace.streams.replies import to_record, which
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
-from tailrace.streams.store.server import to_ms
+from tailrace.streams.store.server import read_clock
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
 NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front
@@ -48,14 +49,11 @@ class Overview(Struct, frozen=True):
 
 async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
     """Every platform in a few trips, however many there are; one without any job costs one look."""
-    names = list(platforms)
-    all_keys = [PlatformKeys(platform) for platform in names]
-    clock, *found = await store.commands(
-        [("TIME",), *(("EXISTS", *(keys[name] for name in SEEN)) for keys in all_keys)]
-    )
-    used = [keys for keys, count in zip(all_keys, found, strict=True) if count]
-    overviews = {each.platform: each for each in await look_at(store, used, to_ms(clock))}
-    return [overviews.get(platform) or Overview(platform) for platform in names]
+    all_keys = [PlatformKeys(platform) for platform in platforms]
+    now_ms, seen = await asyncio.gather(read_clock(store), which(store, all_keys, SEEN))
+    used = [keys for keys in all_keys if keys.platform in seen]
+    overviews = {each.platform: each for each in await look_at(store, used, now_ms)}
+    return [overviews.get(keys.platform) or Overview(keys.platform) for keys in all_keys]
 
 
 async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:
@@ -161,7 +159,7 @@ def waiting_since(record: Record, last: bytes | None) -> int:
     """Since when a job waits: its acceptance, unless its last event brought it in line, or names the time that did."""
     event = read_event(record.id, last) if last else None
     with suppress(WrongField):
-        return at_ms(event and (event.until or event.retryAt or event.time), "time") or record.accepted_ms
+        return at_ms(event.until or event.retryAt or event.time if event else None, "time") or record.accepted_ms
     return record.accepted_ms
 
 

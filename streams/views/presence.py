@@ -6,6 +6,7 @@ No clock but our own counts: the store's time and the consumers' may jump, a cou
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import anyio
 import msgspec
@@ -100,24 +101,16 @@ class Presence:
 
     async def jobs(self) -> dict[str, list[str]]:
         """The ids of the jobs that each owner runs. Read page by page: there may be ten thousand."""
-        store = self._transitions.store
-
-        async def running(platforms: Sequence[PlatformKeys]) -> list[int]:
-            try:
-                return await store.commands([("HLEN", keys["leases"]) for keys in platforms])
-            except ServerRefusal as error:
-                raise BrokenOperation(str(error)) from None
-
         found: dict[str, list[str]] = {}
-        for platform, count in (await of_each(self._keys, running)).items():
-            for lease in await read_leases(store, PlatformKeys(platform)) if count else ():
+        for platform, count in (await self._ask("HLEN", "leases")).items():
+            for lease in await read_leases(self._transitions.store, PlatformKeys(platform)) if count else ():
                 found.setdefault(lease.owner, []).append(join_id(platform, lease.key))
         return {owner: sorted(jobs) for owner, jobs in found.items()}
 
     async def told(self) -> dict[str, About]:
         """What consumers tell of themselves. What is not of these platforms, or not what they write, is left out."""
         found: dict[str, About] = {}
-        for flat in (await of_each(self._keys, self._introductions)).values():
+        for flat in (await self._ask("HGETALL", "consumers")).values():
             for owner, raw in zip(flat[::2], flat[1::2], strict=True):
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     about = msgspec.json.decode(raw, type=About)
@@ -125,11 +118,16 @@ class Presence:
                     found[owner.decode()] = msgspec.structs.replace(about, refused=refused)
         return found
 
-    async def _introductions(self, platforms: Sequence[PlatformKeys]) -> list[list[bytes]]:
-        try:
-            return await self._transitions.store.commands([("HGETALL", keys["consumers"]) for keys in platforms])
-        except ServerRefusal as error:
-            raise BrokenOperation(str(error)) from None
+    async def _ask(self, command: str, name: str) -> dict[str, Any]:
+        """What a command tells of a key of each platform."""
+
+        async def ask(platforms: Sequence[PlatformKeys]) -> list[Any]:
+            try:
+                return await self._transitions.store.commands([(command, keys[name]) for keys in platforms])
+            except ServerRefusal as error:
+                raise BrokenOperation(str(error)) from None
+
+        return await of_each(self._keys, ask)
 
     def _is_ours(self, job_id: str) -> bool:
         try:

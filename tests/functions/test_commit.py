@@ -65,8 +65,8 @@ async def test_all_of_a_batch_is_heard_after_the_server_forgot_the_script(desk: 
 async def test_one_broken_operation_disturbs_no_other(desk: Desk, spoil: str) -> None:
     await desk.submit("a", "b", "c", "d", "e")
     first, broken, third, fourth = await desk.claim(slots=4)
-    await desk.store.command("DEL", desk.keys.of_job(spoil, broken.key))
-    await desk.store.command("SET", desk.keys.of_job(spoil, broken.key), "corrupt")
+    await desk.store.command("DEL", getattr(desk.keys, spoil)(broken.key))
+    await desk.store.command("SET", getattr(desk.keys, spoil)(broken.key), "corrupt")
     answers: list[Any] = await desk.transitions.commit(
         desk.keys,
         [

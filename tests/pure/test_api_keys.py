@@ -14,7 +14,7 @@ from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, Forbidden
-from tailrace.streams.process.logs import LogFormatter, mask, mask_values
+from tailrace.streams.process.logs import mask, mask_values, standard_formatter
 from tailrace.streams.process.settings import Environment
 
 PLATFORMS = ("ably", "kurly", "research")
@@ -255,4 +255,4 @@ def test_what_would_let_somebody_in_is_masked(text: str, masked: str) -> None:
     assert (told["event"], told["list"], told["n"], told["by_name"]) == (masked, [masked, 1], 3, {"a": masked})
     assert masked in told["error"].replace("\\'", "'")
     record = logging.LogRecord("x", logging.ERROR, "x", 1, "%s", (text,), None)
-    assert LogFormatter([mask_values, lambda _, name, event: str(event["event"])]).format(record) == masked
+    assert standard_formatter([mask_values, lambda _, name, event: str(event["event"])]).format(record) == masked

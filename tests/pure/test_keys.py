@@ -25,16 +25,16 @@ def test_names_are_plain_to_read() -> None:
     keys = PlatformKeys("kurly")
     assert keys["jobs_normal"] == keys.jobs("normal") == "tr:{kurly}:jobs:normal"
     assert keys["ended_failed"] == "tr:{kurly}:ended:failed"
-    assert keys.record("a-1") == keys.of_job("record", "a-1") == "tr:{kurly}:job:a-1"
-    assert keys.log("a-1") == keys.of_job("log", "a-1") == "tr:{kurly}:log:a-1"
-    assert keys.args("a-1") == keys.of_job("args", "a-1") == "tr:{kurly}:args:a-1"
+    assert keys.record("a-1") == "tr:{kurly}:job:a-1"
+    assert keys.log("a-1") == "tr:{kurly}:log:a-1"
+    assert keys.args("a-1") == "tr:{kurly}:args:a-1"
     assert keys.id("a-1") == "kurly.a-1"
 
 
 @given(PLATFORMS, KEYS)
 def test_all_keys_of_a_platform_are_in_one_slot_and_no_two_are_the_same(platform: str, key: str) -> None:
     keys = PlatformKeys(platform)
-    names = [keys[name] for name in PLATFORM_KEYS] + [keys.of_job(name, key) for name in JOB_KEYS]
+    names = [keys[name] for name in PLATFORM_KEYS] + [getattr(keys, name)(key) for name in JOB_KEYS]
     assert len(set(names)) == len(names)
     assert len({key_slot(name.encode()) for name in names}) == 1
 

@@ -41,7 +41,7 @@ def test_each_transition_can_be_built_from_its_header(name: str) -> None:
     args = {arg: f"<{arg}>" for arg in function.args}
     operation = getattr(call, name)(*([KEYS] if function.job_keys else []), **args)
     assert operation.named == args
-    assert operation.keys == tuple(KEYS.of_job(key, "<key>") for key in function.job_keys)
+    assert operation.keys == tuple(getattr(KEYS, key)("<key>") for key in function.job_keys)
     assert set(function.job_keys) <= set(JOB_KEYS)
 
 

@@ -52,7 +52,7 @@ def test_every_key_has_a_row() -> None:
 @pytest.mark.parametrize("name", [*PLATFORM_KEYS, *JOB_KEYS])
 def test_a_key_is_called_as_the_table_says(name: str) -> None:
     keys = PlatformKeys("kurly")
-    assert table("Keys")[name][0] == f"`{keys.of_job(name, 'a') if name in JOB_KEYS else keys[name]}`"
+    assert table("Keys")[name][0] == f"`{getattr(keys, name)('a') if name in JOB_KEYS else keys[name]}`"
 
 
 @pytest.mark.parametrize("name", functions())
