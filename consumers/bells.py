@@ -54,6 +54,7 @@ class Bells:
                     continue
                 if heard:
                     self._bells[heard]()
+                    await asyncio.sleep(0)  # the claim goes out before this link listens again
                     if len(names) > 1:  # the first one that has rung is heard: the others are not to wait for ever
                         names.remove(heard)
                         names.append(heard)

@@ -76,13 +76,13 @@ class Rooms:
         self._most = most
         self._invited = False  # whether a job of this platform waits until the process is empty
 
-    def take(self, ring: Ring) -> tuple[int, str]:
-        """Take as many places as there are, up to `most`; when there is none, `ring` is called later.
+    def take(self, ring: Ring, wanted: int = UNLIMITED) -> tuple[int, str]:
+        """Take as many places as there are, up to `wanted` and `most`; when there is none, `ring` is called later.
 
         Also tells what else runs in the process, as a claim says it: `some`, `none`, or `locked`: nothing, and nothing
         will before the claim is answered.
         """
-        places = 0 if self._process.closed_for(ring) else min(self._most, *(room.free for room in self._rooms))
+        places = 0 if self._process.closed_for(ring) else min(wanted, self._most, *(room.free for room in self._rooms))
         if places <= 0:
             for room in self._rooms:
                 if room.free <= 0 or room.closed_for(ring):

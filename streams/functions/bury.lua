@@ -21,6 +21,7 @@ if call('EXISTS', holds(owner)) == 1 then
 end
 call('HDEL', beats, owner)
 redis.pcall('HDEL', consumers, owner)
+call('ZREM', idle, owner)
 if calls.come(owner) then
   ring()
 end

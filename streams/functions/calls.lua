@@ -3,14 +3,18 @@
 -- One table: a Lua function may use 60 names of those around it, and all transitions together come near that.
 local calls = {}
 
--- A consumer that claims is neither idle nor called any more; answers when it was called, if it was.
+-- A consumer that claims is not called any more; answers when it was called, if it was.
 function calls.come(owner)
-  if call('EXISTS', idle, called) > 0 then
-    local called_us = call('ZSCORE', called, owner)
+  local called_us = call('ZSCORE', called, owner)
+  if called_us then
     call('ZREM', called, owner)
-    call('ZREM', idle, owner)
-    return called_us
   end
+  return called_us
+end
+
+-- The consumer is not idle any more; answers whether others are.
+function calls.others_idle(owner)
+  return call('EXISTS', idle) == 1 and (call('ZREM', idle, owner) == 0 or call('EXISTS', idle) == 1)
 end
 
 -- How many jobs wait in line: those that have not ended, do not run and do not rest. `taken`: leases not yet written.
@@ -57,6 +61,7 @@ end
 
 -- The consumer is to look again at once; if it does not, `wake` calls others.
 function calls.come_again(owner)
+  call('ZREM', idle, owner)
   call('ZADD', called, now_us, owner)
   return '0'
 end

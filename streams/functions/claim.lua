@@ -288,8 +288,10 @@ local function take_from(band, most)
   if not plain then
     take_front(band, goal)
   end
-  while taken < goal and read < READ_AT_MOST and not stopped do
-    local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', goal - taken, 'STREAMS', jobs[band], '>' }
+  local asked, given = 0, 0
+  while taken < goal and read < READ_AT_MOST and given == asked and not stopped do -- fewer than asked: there are no more
+    asked = goal - taken
+    local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', asked, 'STREAMS', jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
       reply = call('EXISTS', jobs[band]) == 1 and call('XGROUP', 'CREATE', jobs[band], GROUP, 0) and call(unpack(command))
@@ -297,7 +299,8 @@ local function take_from(band, most)
     if not reply then
       return
     end
-    read = read + #reply[1][2]
+    given = #reply[1][2]
+    read = read + given
     for _, entry in ipairs(reply[1][2]) do -- protected: a job with corrupt keys holds up no other
       pcall(open, band, entry[1], entry[2])
     end
@@ -347,11 +350,12 @@ end
 
 -- What becomes of the caller, and which others are to look.
 freed = tonumber(max_running) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
-local full, others = taken == #wanted or answer[2] == 'alone', call('EXISTS', idle) == 1
-if full and #wanted > 0 and others and rated and not opens then
+local full = taken == #wanted or answer[2] == 'alone'
+local others = full and calls.others_idle(owner)
+if others and #wanted > 0 and rated and not opens then
   opens = select(2, rates.may_start(starts, rate, rate_ms))
 end
-local remains = (opens or full and others) and calls.waiting(taken) > 0 -- something may be left in line
+local remains = (opens or others) and calls.waiting(taken) > 0 -- something may be left in line
 if remains and opens then
   call('ZADD', alarms, format('%.0f', opens), '~')
   alarmed = true

@@ -106,17 +106,21 @@ local BELL_MS = 60000   -- how long a bell is kept that its owner does not hear
 -- claimed last, when some are known to be gone; an idle consumer claims every few seconds while it lives.
 local function call_idle(count, before, newest)
   count = math.min(count, MOST_CALLS)
-  local owners = before and call('ZRANGE', idle, '-inf', '(' .. before, 'BYSCORE', 'LIMIT', 0, count)
-    or call('ZRANGE', idle, newest and -count or 0, newest and -1 or count - 1)
+  local owners, step
+  if before then
+    owners, step = call('ZRANGE', idle, '-inf', '(' .. before, 'BYSCORE', 'LIMIT', 0, count), 1
+    call('ZREM', idle, '', unpack(owners))
+  else
+    owners, step = call(newest and 'ZPOPMAX' or 'ZPOPMIN', idle, count), 2 -- each with its score
+  end
   if #owners > 0 then
     local clock = call('TIME')
     local now_us = before or clock[1] .. format('%06d', clock[2])
-    call('ZREM', idle, unpack(owners))
-    for _, owner in ipairs(owners) do
-      local bell = key_of('bell', owner)
+    for i = 1, #owners, step do
+      local bell = key_of('bell', owners[i])
       call('RPUSH', bell, 1)
       call('PEXPIRE', bell, BELL_MS)
-      call('ZADD', called, now_us, owner)
+      call('ZADD', called, now_us, owners[i])
     end
   end
 end

@@ -108,7 +108,7 @@ def test_the_model_catches(mutant: str, valkey_url: str) -> None:
 SHARED_MUTANTS: dict[str, tuple[str, str]] = {
     "a call that takes a consumer off the list and forgets to ring": ("call('RPUSH', bell, 1)", ""),
     "a call that is not noted": (
-        "call('PEXPIRE', bell, BELL_MS)\n      call('ZADD', called, now_us, owner)",
+        "call('PEXPIRE', bell, BELL_MS)\n      call('ZADD', called, now_us, owners[i])",
         "call('PEXPIRE', bell, BELL_MS)",
     ),
     "a job that comes back before every priority": (
