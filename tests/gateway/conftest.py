@@ -9,11 +9,12 @@ import httpx2
 import pytest
 
 from tailrace.gateway.live.live import Live
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
+from tests.support.ports import free_port
 
 LOCKED = {"TAILRACE_API_KEYS": keyrings.SETTING, "TAILRACE_CORS_ORIGINS": "https://app.example.org"}
 
@@ -84,7 +85,7 @@ def desk_on(store: Store) -> Callable[[str], Desk]:
 @pytest.fixture
 def frail(tmp_path: Path) -> Iterator[OwnStore]:
     """A server of this test's own, to be frozen or killed."""
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as server:
+    with OwnStore(tmp_path / "frail", port=free_port()) as server:
         yield server
 
 

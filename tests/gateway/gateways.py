@@ -21,10 +21,10 @@ from starlette.applications import Starlette
 from tailrace.gateway.app import create_app
 from tailrace.gateway.server import Server, bind, url_of
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.ops.up.own_store import free_port
 from tailrace.streams.process import lifeline
 from tailrace.streams.process.settings import Environment
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 CHECKOUT = Path(__file__).parents[2]
 DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys
@@ -60,7 +60,7 @@ class GatewayProcess:
         ping_seconds: float | None = None,  # and twice as long for who does not read
         command: Sequence[str] = ("-m", "tailrace.gateway"),
     ) -> None:
-        self.port = free_port(0)
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment(store_url, PORT=str(self.port), **(variables or {}))
         self._fds = fds

@@ -16,7 +16,7 @@ from tailrace.gateway import GatewayRefused, HistoryReset, NoSuchJob, follow
 from tailrace.gateway.access.api_keys import Scope
 from tailrace.gateway.client import follow as client
 from tailrace.gateway.live.live import Live
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.history.events import event_body
 from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
@@ -27,6 +27,7 @@ from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.faults import Link
+from tests.support.ports import free_port
 
 Events = list[dict[str, Any]]
 
@@ -245,7 +246,7 @@ async def test_a_worker_and_a_gateway_are_killed_in_the_middle(deployment: Deplo
 
 @pytest.mark.usefixtures("quick")
 async def test_a_store_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as frail, GatewayProcess(frail.url) as gateway:
+    with OwnStore(tmp_path / "frail", port=free_port()) as frail, GatewayProcess(frail.url) as gateway:
         async with Store(frail.url) as store:
             desk = Desk(store, "research")
             held, other = await desk.start("away"), await desk.start("other")

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import httpx2
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource, all_jobs, told
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.problems import problem_of
 from tests.support.server import empty
 
@@ -22,7 +23,7 @@ from tests.support.server import empty
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnStore]:
     """A server to be killed; on a port, because a socket file would stay behind."""
-    with OwnStore(tmp_path_factory.mktemp("outage") / "frail", port=free_port(0)) as server:
+    with OwnStore(tmp_path_factory.mktemp("outage") / "frail", port=free_port()) as server:
         yield server
 
 

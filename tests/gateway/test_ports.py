@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from tailrace.gateway.server import bind, bind_beside, hold
-from tailrace.ops.up.own_store import free_port
 from tests.gateway.gateways import CHECKOUT, environment
+from tests.support.ports import free_port
 
 
 async def test_of_two_that_start_together_one_gets_the_port(valkey_url: str) -> None:
-    port = str(free_port(0))
+    port = str(free_port())
     command = (sys.executable, "-m", "tailrace.gateway", "--port", port, "--processes", "2")
     both = [
         await asyncio.create_subprocess_exec(

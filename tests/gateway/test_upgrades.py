@@ -24,11 +24,11 @@ from tailrace.gateway.access.limits import HELD, Budget, HeldBytes
 from tailrace.gateway.bodies import read_body
 from tailrace.gateway.problems import Code, Refusal
 from tailrace.gateway.routes.dead_letters import SweepBody
-from tailrace.ops.up.own_store import free_port
 from tests.gateway.raw import answer_to
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 from tests.support.nginx import AROUND, running
+from tests.support.ports import free_port
 
 FILTER = b'{"kind":"other"}'
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
@@ -205,7 +205,7 @@ async def proxied(gateway: str, tmp_path: Path, leave_out: Callable[[str], NoRet
     program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
     if program is None or shutil.which("curl") is None:
         leave_out("there is no nginx or no curl on this machine")
-    port = free_port(0)
+    port = free_port()
     lines = WEBSOCKET_LINES.format(port=port, gateway=urlsplit(gateway).netloc)
     (tmp_path / "nginx.conf").write_text(AROUND.format(lines))
     with running([program, "-p", str(tmp_path), "-c", "nginx.conf", "-e", "error.log", "-g", "daemon off;"]):

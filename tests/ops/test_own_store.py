@@ -28,6 +28,7 @@ from tailrace.streams.errors import BadConfiguration, NoStore
 from tailrace.streams.process.data_folder import find_running, is_taken, ping
 from tests.ops.commands import environment
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 OWNER = """
 import sys, time
@@ -297,7 +298,7 @@ def test_a_second_owner_is_refused_by_the_pid_of_the_first(
 
 
 def test_a_killed_server_comes_back_at_the_same_address(program: Path, tmp_path: Path) -> None:
-    with OwnStore(tmp_path, server=program, port=0) as store:
+    with OwnStore(tmp_path, server=program, port=free_port()) as store:
         url = store.url
         write(url, "job", "kept")
         store.kill()

@@ -11,7 +11,7 @@ import httpx2
 import psutil
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Submission
 from tailrace.streams.options import Options
 from tailrace.streams.store.connection import Store
@@ -21,6 +21,7 @@ from tests.ops.commands import Here, environment, tailrace
 from tests.ops.up_process import Up
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 PASSWORD = "canary-of-the-store"
 NEXT_PASSWORD = "canary-after-a-change"
@@ -41,7 +42,7 @@ SECRETS = {
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[OwnStore]:
     """A server that asks for a password. It is not told by its arguments: everybody may list those."""
-    with OwnStore(tmp_path / "guarded", port=free_port(0)) as server:
+    with OwnStore(tmp_path / "guarded", port=free_port()) as server:
         yield server
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.up.own_store import free_port
 from tests.ops.commands import environment
+from tests.support.ports import free_port
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5", "TAILRACE_REAP_SECONDS": "0.3"}
 INSTALLED = Path(sys.executable).with_name("tailrace")
@@ -28,7 +28,7 @@ class Up:
     def __init__(self, data: Path, platforms: str = "research", *, cwd: str = "", **variables: str) -> None:
         """From the checkout; or, as the installed command, in another folder."""
         self.data = data
-        self.port = free_port(0)
+        self.port = free_port()
         self.log = data.parent / f"up-{self.port}.log"
         words = ["up", "--data", str(data), "--port", str(self.port), "--platforms", platforms]
         with self.log.open("wb") as log:

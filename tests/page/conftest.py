@@ -10,11 +10,12 @@ import anyio
 import pytest
 from playwright.async_api import Browser, async_playwright
 
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tests.page.byhand import WORKER, JobByHand
 from tests.page.visitors import Visitor
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
+from tests.support.ports import free_port
 from tests.support.server import QUICK
 
 CHROMIUM = "/usr/bin/chromium"
@@ -56,7 +57,7 @@ async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[De
 @pytest.fixture
 async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
     """A store of this test's own, to be killed."""
-    with OwnStore(tmp_path / "frail", port=free_port(0)) as store:
+    with OwnStore(tmp_path / "frail", port=free_port()) as store:
         async with Deployment(store.url, tmp_path) as deployment:
             yield store, deployment
 

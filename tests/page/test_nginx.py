@@ -12,12 +12,12 @@ import httpx2
 import pytest
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.up.own_store import free_port
 from tests.page.byhand import JobByHand
 from tests.page.visitors import Visitor
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.nginx import AROUND, running
+from tests.support.ports import free_port
 from tests.support.processes import GatewayProcess
 
 README = (CHECKOUT / "gateway" / "README.md").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ async def behind(
     if program is None:
         leave_out("there is no nginx on this machine")
     gateways = await asyncio.gather(deployment.gateway(), deployment.gateway())
-    port = free_port(0)
+    port = free_port()
     text = CONFIGURATION
     for named, given in (("3989", gateways[0].port), ("3990", gateways[1].port), ("8080", port)):
         assert text.count(f":{named}") == 1

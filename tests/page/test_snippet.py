@@ -10,12 +10,12 @@ import httpx2
 from playwright.async_api import Route, expect
 
 from tailrace.ops.bootstrap import CHECKOUT
-from tailrace.ops.up.own_store import free_port
 from tailrace.streams.history.events import Event
 from tests.page.byhand import JobByHand
 from tests.page.visitors import PATIENCE_MS, Visitor
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.processes import Process
 
 README = (CHECKOUT / "gateway" / "README.md").read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ class Gateways:
     """One gateway after the other at one address, for pages of one origin."""
 
     def __init__(self, deployment: Deployment, folder: Path, origin: str, keys: str = "") -> None:
-        self.port = free_port(0)
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._deployment = deployment
         self._log = folder / f"gateway-for-{self.port}.log"

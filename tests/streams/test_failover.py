@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store
@@ -15,6 +15,7 @@ from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.faults import Link
+from tests.support.ports import free_port
 
 FEED = PlatformKeys("kurly")["events"]
 
@@ -58,7 +59,7 @@ async def ask(server: OwnStore, *command: object) -> None:
 def servers_of_pair(server: OwnStore, tmp_path: Path) -> Iterator[tuple[OwnStore, OwnStore]]:
     at_once = ("--repl-diskless-sync-delay", "0")
     first, second = (
-        OwnStore(tmp_path / name, server=server.server, port=free_port(0), extra_args=at_once)
+        OwnStore(tmp_path / name, server=server.server, port=free_port(), extra_args=at_once)
         for name in ("first", "second")
     )
     with first, second:

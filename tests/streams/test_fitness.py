@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import AccessDenied, UnfitStore
 from tailrace.streams.store import fitness
 from tailrace.streams.store.connection import Store
@@ -17,6 +17,7 @@ from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, check_fitness, comm
 from tests.gateway.gateways import gateway_thread
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.problems import problem_of
 from tests.support.processes import GatewayProcess
 
@@ -41,7 +42,7 @@ def own(server: OwnStore, tmp_path: Path) -> Iterator[OwnStore]:
 async def refusals(deployment: Deployment) -> list[str]:
     """The one line that a consumer and a gateway write when they refuse their store."""
     consumer = deployment.start_consumer("kurly")
-    gateway = GatewayProcess(deployment.url, free_port(0), deployment.folder / "gateway.log", {})
+    gateway = GatewayProcess(deployment.url, free_port(), deployment.folder / "gateway.log", {})
     try:
         assert set(await asyncio.gather(consumer.ended(), gateway.ended())) == {78}
     finally:
@@ -55,7 +56,7 @@ async def test_a_server_in_cluster_mode_is_refused(server: OwnStore, tmp_path: P
     clustered = OwnStore(
         tmp_path,
         server=server.server,
-        port=free_port(0),
+        port=free_port(),
         extra_args=["--cluster-enabled", "yes", "--cluster-port", "0"],
     )
     with clustered:

@@ -8,7 +8,6 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
-from tailrace.ops.up.own_store import free_port
 from tailrace.producers import Producer, Submission
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import StoreError
@@ -24,6 +23,7 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.eventually import eventually
 from tests.support.follower import Follower
+from tests.support.ports import free_port
 from tests.support.processes import ConsumerProcess, GatewayProcess, Pace, Process
 
 PACE = Pace()
@@ -110,7 +110,7 @@ class Deployment:
 
     async def gateway(self, *, again: GatewayProcess | None = None) -> GatewayProcess:
         """A gateway that answers; or again one, at the address where it was. Histories are read through the first."""
-        port = again.port if again else free_port(0)
+        port = again.port if again else free_port()
         gateway = GatewayProcess(self.url, port, self._log("gateway"), self._environment)
         self._processes.append(gateway)
 
