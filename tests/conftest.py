@@ -17,7 +17,7 @@ from tests.support.deployment import Deployment
 from tests.support.server import SERVERS, Servers, empty
 
 DOOR, ROOM = Path(__file__).with_name("test_house.py"), Path(__file__)
-LONG_FIRST = ("chaos", "page", "life", "ops", "consumers", "seeds", "model", "gateway")
+LONG_FIRST = ("chaos", "page", "life", "ops", "consumers", "seeds", "model", "typing", "streams", "gateway")
 
 LEFT_OUT = pytest.StashKey[set[str]]()
 TOLD = pytest.StashKey[list[str]]()

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from tailrace.ops.bootstrap import require_checkout
 
-SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most tests wait for processes of their own, so three at a time fit on two processors, in the order of conftest.py."""
+SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most tests wait for processes or for time, so four at a time fit on two processors, in the order of conftest.py."""
 
 END_WITH_A_HANG = ("--max-worker-restart", "0", "-o", "faulthandler_timeout=55")
 """A test that hangs says where, and takes its process along. That is not replaced, because the others could wait for it
