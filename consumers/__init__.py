@@ -1,7 +1,6 @@
 """How jobs are done: handlers, attempts, and the process that runs them."""
 
-from tailrace.consumers.attempt import Attempt
-from tailrace.consumers.offload.sync_attempt import SyncAttempt
+from tailrace.consumers.attempt import Attempt, SyncAttempt
 from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
 from tailrace.consumers.registry import Handlers
 

@@ -1,4 +1,4 @@
-"""One try at a job: what a handler holds."""
+"""One try at a job: what a handler holds, in the loop or, without `await`, in a thread or a process."""
 
 import asyncio
 import inspect
@@ -26,49 +26,19 @@ LARGEST_NUMBER = 2**53 - 1  # that a browser takes exactly
 LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
 
 Say = Callable[[Operation, Callable[[Any], None]], None]
+Tell = Callable[[Step, int | None, str | None, Any], None]
 
 
-class Attempt(Generic[Args]):
-    """An attempt as its handler sees it.
+class AttemptFacts(Generic[Args]):
+    """What every handler may know of its attempt."""
 
-    Everything it writes carries its fence. When the job was taken over by another attempt, or has ended, the next
-    write raises `Lost` and leaves no trace.
-    """
+    __slots__ = ("args", "claim", "job", "worker")
 
-    __slots__ = (
-        "_answer",
-        "_keys",
-        "_reported",
-        "_reports",
-        "_rules",
-        "_saved",
-        "_say",
-        "_shown",
-        "_steps",
-        "_turns",
-        "args",
-        "claim",
-        "job",
-        "refused",
-        "worker",
-    )
-
-    def __init__(self, claim: Claim, args: Args, worker: str, keys: PlatformKeys, rules: Policy, say: Say) -> None:
-        self.job = Job(keys.platform, claim.key, claim.kind, claim.args)
+    def __init__(self, job: Job, claim: Claim, args: Args, worker: str) -> None:
+        self.job = job
         self.claim = claim
         self.args = args
         self.worker = worker
-        self.refused = 0  # writes that came after the job was taken over
-        self._keys = keys
-        self._rules = rules
-        self._say = say
-        self._reports = 0
-        self._reported = 0  # bytes
-        self._shown: set[Step] | None = None
-        self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
-        self._steps: set[str] = set()  # whose function runs, or whose result is on its way to the store
-        self._answer: asyncio.Future[Any] | None = None  # to what is on its way to the store: one thing at a time
-        self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
 
     @property
     def number(self) -> int:
@@ -87,13 +57,63 @@ class Attempt(Generic[Args]):
         """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""
         return f"{self.job.id}/{name}"
 
+
+class SyncAttempt(AttemptFacts[Args]):
+    """The same as `Attempt`, without `await`: each call waits until the store has answered."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, job: Job, claim: Claim, args: Args, worker: str, tell: Tell) -> None:
+        super().__init__(job, claim, args, worker)
+        self._tell = tell
+
+    def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
+        """Show a step as `Attempt.progress` does. Raises `Cancelled` if its time is up or the consumer leaves."""
+        self._tell(step, of, message, data)
+
+
+class Attempt(AttemptFacts[Args]):
+    """An attempt as its handler sees it.
+
+    Everything it writes carries its fence. When the job was taken over by another attempt, or has ended, the next
+    write raises `Lost` and leaves no trace.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_keys",
+        "_reported",
+        "_reports",
+        "_rules",
+        "_saved",
+        "_say",
+        "_shown",
+        "_steps",
+        "_turns",
+        "refused",
+    )
+
+    def __init__(self, claim: Claim, args: Args, worker: str, keys: PlatformKeys, rules: Policy, say: Say) -> None:
+        super().__init__(Job(keys.platform, claim.key, claim.kind, claim.args), claim, args, worker)
+        self.refused = 0  # writes that came after the job was taken over
+        self._keys = keys
+        self._rules = rules
+        self._say = say
+        self._reports = 0
+        self._reported = 0  # bytes
+        self._shown: set[Step] | None = None
+        self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
+        self._steps: set[str] = set()  # whose function runs, or whose result is on its way to the store
+        self._answer: asyncio.Future[Any] | None = None  # to what is on its way to the store: one thing at a time
+        self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
+
     async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
-        """Show a step to whoever watches. A second report of the same step by this attempt is not shown.
+        """Show a step to those who watch the job. A second report of the same step by this attempt is not shown.
 
         `step` is a number from 0, up to `of` where that is said, or a name. What cannot be shown is a `TypeError` or a
         `ValueError` that names the argument, and nothing is sent; a job with `max_events` events is a `ValueError` too.
-        Raises `Lost` when this attempt no longer owns its job, `Cancelled` when somebody asked the job to stop. Waits
-        while the store is away.
+        Raises `Lost` when this attempt no longer owns its job, `Cancelled` when the job was asked to stop. Waits while
+        the store is unavailable.
         """
         check_report(step, of, message)
         if self._shown is None:
@@ -130,16 +150,14 @@ class Attempt(Generic[Args]):
         `progress` does, and `ValueError` when a step of this name is under way in this attempt, or when the job's steps
         have `max_step_bytes`; what the function itself raises is not saved.
         """
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_STEP:
-            raise ValueError(f"the name of a step has 1 to {LONGEST_STEP} characters")
-        check_text(name, "the name of a step")
+        check_name(name)
         if self._saved is None:
             recalled = await self._recall()
             if self._saved is None:  # another step may have asked at the same time, and have saved more since
                 self._saved = recalled
         if name not in self._saved:
             if name in self._steps:
-                raise ValueError(f"step {name!r} is under way in this attempt; give each step a name of its own")
+                raise ValueError(f"step {name!r} is under way in this attempt; give each step its own name")
             self._steps.add(name)
             try:
                 self._saved[name] = await self._do(name, function, args)
@@ -231,9 +249,7 @@ class Attempt(Generic[Args]):
 def check_report(step: object, of: object, message: object) -> None:
     """Refuse what no client could show."""
     if isinstance(step, str):
-        if not 0 < len(step) <= LONGEST_STEP:
-            raise ValueError(f"step: the name of a step has 1 to {LONGEST_STEP} characters")
-        check_text(step, "step")
+        check_name(step)
     elif isinstance(step, bool) or not isinstance(step, int):
         raise TypeError(f"step: it is a whole number or a name, not {type(step).__name__}")
     elif not 0 <= step <= LARGEST_NUMBER:
@@ -249,6 +265,12 @@ def check_report(step: object, of: object, message: object) -> None:
         if not isinstance(message, str):
             raise TypeError(f"message: it is a string or None, not {type(message).__name__}")
         check_text(message, "message")
+
+
+def check_name(step: str) -> None:
+    if not isinstance(step, str) or not 0 < len(step) <= LONGEST_STEP:
+        raise ValueError(f"step: a name has 1 to {LONGEST_STEP} characters")
+    check_text(step, "step")
 
 
 def check_text(text: str, name: str) -> None:

@@ -6,16 +6,16 @@ import inspect
 import site
 import sys
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
 
-from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.attempt import Attempt, SyncAttempt
 from tailrace.consumers.middleware import Hook
-from tailrace.consumers.offload.sync_attempt import SyncAttempt
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.keys import check_word
 from tailrace.streams.process.settings import naming
@@ -41,30 +41,17 @@ class Handler(Struct, frozen=True):
     hooks: tuple[Hook, ...] = ()  # the first is the outermost
     direct: bool = True  # its function is called as it is: in the loop, with nothing around it
 
-    def within(self, hook: Hook) -> "Handler":
-        """The same with one more hook, inside those it has."""
-        return msgspec.structs.replace(self, hooks=(*self.hooks, hook), direct=False)
 
-
-class Handlers(Mapping[str, Handler]):
-    """A set of handlers; calling it with a kind gives the decorator for that kind's function.
+class Handlers(dict[str, Handler]):
+    """A set of handlers by kind; calling it with a kind gives the decorator for that kind's function.
 
     The type of args is taken from the annotation: `attempt: Attempt[MyStruct]`. Args that do not fit it end the job
     failed, without retry, before the function is called.
     """
 
     def __init__(self, handlers: Mapping[str, Handler] | None = None) -> None:
-        self._handlers = dict(handlers or {})
+        super().__init__(handlers or {})
         self._hooks: tuple[Hook, ...] = ()
-
-    def __getitem__(self, kind: str) -> Handler:
-        return self._handlers[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._handlers)
-
-    def __len__(self) -> int:
-        return len(self._handlers)
 
     @overload
     def __call__(
@@ -84,12 +71,12 @@ class Handlers(Mapping[str, Handler]):
         check_word(kind, "kind")
 
         def register(function: Any) -> Any:
-            if kind in self._handlers:
+            if kind in self:
                 raise BadConfiguration(f"two handlers for the kind {kind!r}: {function.__qualname__} is the second")
             check_place(kind, function, run_in)
             decode = msgspec.json.Decoder(_args_type(function)).decode
             direct = run_in == "loop" and not self._hooks
-            self._handlers[kind] = Handler(kind, function, decode, backoff, run_in, self._hooks, direct)
+            self[kind] = Handler(kind, function, decode, backoff, run_in, self._hooks, direct)
             return function
 
         return register
@@ -99,33 +86,31 @@ class Handlers(Mapping[str, Handler]):
 
         Hooks nest in the order in which they are registered. Sets that were made of this one before do not get it.
         """
-        if not asynchronous(hook):
+        asynchronous = inspect.iscoroutinefunction(hook)
+        if not asynchronous:
             raise BadConfiguration(f"a hook is an async function of (attempt, call_next): {_name(hook)}")
         self._hooks = (*self._hooks, hook)
-        self._handlers = {kind: handler.within(hook) for kind, handler in self._handlers.items()}
+        for kind, handler in self.items():
+            self[kind] = msgspec.structs.replace(handler, hooks=(*handler.hooks, hook), direct=False)
         return hook
 
     def under(self, others: Mapping[str, Handler]) -> "Handlers":
         """These and `others`; where both know a kind, the other's handler is taken. Each keeps its own hooks."""
-        return Handlers({**self._handlers, **others})
-
-
-def asynchronous(function: object) -> bool:
-    return inspect.iscoroutinefunction(function)
+        return Handlers({**self, **others})
 
 
 def check_place(kind: str, function: object, run_in: str) -> None:
     """Refuse a function that cannot run where it is to run."""
-    name = _name(function)
+    name, asynchronous = _name(function), inspect.iscoroutinefunction(function)
     if run_in not in typing.get_args(RunIn):
         raise BadConfiguration(f"run_in of the kind {kind!r} is {run_in!r}; it may be loop, thread or process")
     if run_in == "loop":
-        if not asynchronous(function):
+        if not asynchronous:
             raise BadConfiguration(
                 f"the handler of {kind!r} must be an async function: {name}; "
                 'a plain one needs run_in="thread" or run_in="process"'
             )
-    elif asynchronous(function):
+    elif asynchronous:
         raise BadConfiguration(
             f"the handler of {kind!r} is an async function: {name}; it runs in the loop, leave out run_in={run_in!r}"
         )
@@ -167,11 +152,11 @@ def load_handlers(where: str, named_by: str = "TAILRACE_HANDLERS") -> Handlers:
     return handlers
 
 
-def _module(where: str) -> Any:
+def _module(where: str) -> ModuleType:
     file = Path(where) if where.endswith(".py") else None
     _search(file.absolute().parent if file else Path.cwd())
     try:
-        return _module_of_file(file) if file else importlib.import_module(where)
+        return module_of_file(file, file.stem) if file else importlib.import_module(where)
     except BadConfiguration:
         raise
     except Exception as error:  # a typing mistake there is as likely as a missing module
@@ -187,13 +172,14 @@ def _search(folder: Path) -> None:
         sys.path.insert(place, str(folder))
 
 
-def _module_of_file(path: Path) -> Any:
+def module_of_file(path: Path, name: str) -> ModuleType:
+    """Load a file as the module of this name."""
     if not path.is_file():
         raise BadConfiguration(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
+    sys.modules.setdefault(name, module)
     spec.loader.exec_module(module)
     return module

@@ -14,8 +14,7 @@ from typing import Any
 
 import structlog
 
-from tailrace.consumers.attempt import Attempt
-from tailrace.consumers.offload.sync_attempt import SyncAttempt
+from tailrace.consumers.attempt import Attempt, SyncAttempt
 from tailrace.streams.errors import Cancelled
 from tailrace.streams.messages import Step
 
@@ -58,7 +57,7 @@ class Threads:
             ended = work.run()
             try:
                 work.loop.call_soon_threadsafe(self._ended, work, ended, queue)
-            except RuntimeError:  # the loop is gone, and everybody with it
+            except RuntimeError:  # the loop is gone
                 return
             del work, ended  # while it waits it must not keep a job's data alive
 
@@ -76,7 +75,7 @@ class Threads:
         work.stop()
         try:
             await asyncio.wait([work.ended], timeout=self._stop_seconds)
-        finally:  # a second cancel: nobody waits any longer
+        finally:  # also when a second cancel ends the wait
             if not work.ended.done():
                 self._abandon(work)
 
@@ -111,18 +110,14 @@ class Work:
     # In the thread
 
     def run(self) -> tuple[Any, BaseException | None]:
+        attempt = self.attempt
+        its_attempt = SyncAttempt(attempt.job, attempt.claim, attempt.args, attempt.worker, self._tell)
         try:
-            return self._context.run(self._function, self._its_attempt()), None
-        except BaseException as error:  # a thread must outlive whatever its handler does
+            return self._context.run(self._function, its_attempt), None
+        except BaseException as error:  # a thread must outlive all that its handler does
             return None, error
 
-    def _its_attempt(self) -> SyncAttempt[Any]:
-        attempt = self.attempt
-        return SyncAttempt(attempt.job, attempt.claim, attempt.args, attempt.worker, self._tell)
-
     def _tell(self, step: Step, of: int | None, message: str | None, data: Any) -> None:
-        if self._stopped:
-            raise Cancelled(self.attempt.job.id, self.attempt.number)
         coroutine = self._progress(step, of, message, data)
         try:
             told = asyncio.run_coroutine_threadsafe(coroutine, self.loop)

@@ -12,10 +12,11 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from tailrace.consumers.attempt import LARGEST_EVENT, check_report, unwritable
+from tailrace.consumers.attempt import LARGEST_EVENT, SyncAttempt, check_report, unwritable
 from tailrace.consumers.offload.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
@@ -29,9 +30,8 @@ from tailrace.consumers.offload.frames import (
     frame,
     length_of,
 )
-from tailrace.consumers.offload.sync_attempt import SyncAttempt
 from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, failure_of, said_by
-from tailrace.consumers.registry import Handler, Handlers
+from tailrace.consumers.registry import Handler, Handlers, module_of_file
 from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
 from tailrace.streams.messages import Failure, Job, Step, encode
 from tailrace.streams.process import lifeline
@@ -172,13 +172,7 @@ def find_module(name: str, file: str | None) -> ModuleType:
     if file is None:
         raise BadConfiguration(f"the worker process cannot import {name}")
     taken = name in sys.modules  # by our own `__main__`, or by a module of ours: the handlers may be a `consumers.py`
-    spec = importlib.util.spec_from_file_location(f"__handlers_{name}" if taken else name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return module_of_file(Path(file), f"__handlers_{name}" if taken else name)
 
 
 def same_file(one: str | None, other: str) -> bool:

@@ -221,4 +221,4 @@ async def test_a_step_that_is_under_way_is_named_when_it_is_asked_for_again(benc
     async with serving(bench.store, mine):
         last = (await bench.end_of(await bench.submit("twice", attempts=1)))[-1]
     assert last.error
-    assert last.error.message == "step 'same' is under way in this attempt; give each step a name of its own"
+    assert last.error.message == "step 'same' is under way in this attempt; give each step its own name"
