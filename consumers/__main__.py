@@ -38,11 +38,11 @@ NO_ADDRESS = (
 
 
 def serve(platforms: list[str], handlers: str | None) -> int:
-    """Run a consumer until it is told to stop; the answer is the process's exit code."""
+    """Run a consumer until a signal or a restart ends it; the exit code of the process."""
     configure_logs()
     streams = StreamsSettings.read()
     settings = ConsumerSettings.read(streams.platforms, serve=platforms, handlers=handlers)
-    Model.read()  # handlers read it in each job; what is wrong with it is told now
+    Model.read()  # handlers read it in each job; a wrong setting stops the consumer now
     if streams.url is None:
         raise NoStore(NO_ADDRESS)
     with naming(streams.file):

@@ -22,8 +22,8 @@ _read_options = msgspec.json.Decoder(Retrying).decode
 def rules_for(policy: Policy, options: bytes | str) -> Policy:
     """A platform's rules, where a job says nothing else.
 
-    What contradicts them was refused when the job was accepted; if they have changed since, the stricter holds, and
-    nobody is to stumble over it here.
+    Options that contradict them were refused when the job was accepted. If the rules have changed since, the stricter
+    ones hold; that is no error here.
     """
     if not options:
         return policy

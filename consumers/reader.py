@@ -2,7 +2,7 @@
 
 A claim that finds too little lists this consumer as idle, and the store calls it by its bell when there is work. A
 consumer that was called and has no room, or leaves, claims with no slots: that passes the call on. What changes by
-itself is kept by hearts; a sleeper that is told a time looks then, too, so that nothing is late.
+itself is kept by hearts; a claim may also name a time, at which the reader looks again, so that nothing is late.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Reader:
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:
-        """A fence that nobody else can have: a random part of this reader's own, then a count."""
+        """A unique fence: a random part of this reader, then a count."""
         self._serial += 1
         return f"{self._secret}-{self._serial:x}"
 

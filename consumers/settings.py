@@ -1,4 +1,4 @@
-"""How a consumer is told what to do."""
+"""The settings of a consumer process."""
 
 import re
 import secrets

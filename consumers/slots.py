@@ -8,7 +8,7 @@ Ring = Callable[[], None]
 
 
 class Room:
-    """Places for running jobs. Whoever found too few is called when some come free."""
+    """Places for running jobs. A caller that found too few is called when some come free."""
 
     def __init__(self, places: int) -> None:
         self._places = self._free = places

@@ -26,7 +26,7 @@ handles = Handlers()
 LARGEST = 10 * 1024 * 1024
 PIECE = 1000  # characters
 DIMENSIONS = 64
-OF_UP = "TAILRACE_MATERIALS_OF_UP"  # how `up` tells its consumers of a folder for whoever configured none
+OF_UP = "TAILRACE_MATERIALS_OF_UP"  # the folder of `up`, for users who configured none
 
 SAMPLE = """\
 The sea rises and falls twice a day. The Moon pulls at the water on the near side of the Earth more than at the Earth
@@ -40,9 +40,8 @@ How high the water comes has more to do with the coast than with the sky. A bay 
 that is as long as the wave needs to come back just in time for the next makes it swing like a child on a swing. In the
 Bay of Fundy the difference is sixteen metres, in the middle of the ocean less than one.
 
-Whoever wants to know the tide of a harbour therefore measures it, for a year at least, and takes the measurements apart
-into waves whose periods are known from the sky. Added up again for the days to come, they are the table on the wall of
-the harbour master.
+To know the tide of a harbour, people measure it for a year at least and take the measurements apart into waves whose
+periods are known from the sky. Added up for the days to come, these are the harbour's table of tides.
 """
 
 
@@ -73,7 +72,7 @@ def materials_folder() -> Path | None:
 
 
 def read(folder: Path | None, asked: ProcessMaterial) -> tuple[str, bool]:
-    """The text, and whether it is the sample. Whoever configured a folder never gets that for a missing document."""
+    """The text, and whether it is the sample; with a configured folder a missing document is an error instead."""
     name = asked.document or asked.materialId
     may_be_sample = asked.document is None and not os.environ.get("TAILRACE_MATERIALS")
     if may_be_sample and not (folder and file_in(folder, name)):

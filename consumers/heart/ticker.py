@@ -1,7 +1,7 @@
 """The ticker: submits the jobs of schedules when their ticks come, on every platform its consumer serves.
 
 Any number of tickers may look at the same schedule: the store moves it from one tick to the next once, together with
-the tick's job, for whoever comes first. Between ticks a ticker sleeps; it looks up now and then for new schedules.
+the tick's job, for the first of them. Between ticks a ticker sleeps; it looks up now and then for new schedules.
 A ticker that cannot read a schedule leaves it where it stands: another ticker, newer or better equipped, may read it.
 """
 

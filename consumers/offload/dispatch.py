@@ -21,9 +21,9 @@ class Offload:
         self._processes = WorkerProcesses(min(stop_seconds, TIDY_SECONDS))
 
     async def call(self, handler: Handler, attempt: Attempt[Any]) -> Any:
-        """The handler's result. When this is cancelled, the thread or process is told to stop, and waited for a little.
+        """The handler's result. A cancel stops the thread or process, and waits for it a little.
 
-        A thread that does not stop is left to itself: nothing it says is heard any more. A process is killed.
+        A thread that does not stop is abandoned, and its reports are refused. A process is killed.
         """
 
         async def itself() -> Any:
