@@ -1,4 +1,8 @@
-"""Worker processes for plain handlers, as their consumer sees them: kept for the next job, killed if need be."""
+"""Worker processes for plain handlers, as their consumer sees them: kept for the next job, killed if need be.
+
+They are not `Supervised`: one is started for a job, and its death is the failure of that job, not a reason to start
+another. They are ended as all child processes are.
+"""
 
 import asyncio
 import inspect
@@ -34,12 +38,12 @@ from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.messages import Failure
 from tailrace.streams.process import launch
+from tailrace.streams.process.supervisor import Process, cause, end, exited, kill
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 1.0  # how soon a death is seen whose socket somebody else still holds open
-GONE_SECONDS = 1.0  # what was killed is waited for so long without holding up the loop
-REAP_SECONDS = 0.01
+LOOK_SECONDS = 1.0  # how soon a death is seen whose socket another process still holds open
+GONE_SECONDS = 1.0  # how long the end of a killed process is awaited before the loop blocks for it
 
 
 class GaveUpElsewhere(RaisedElsewhere, GiveUp):
@@ -52,6 +56,7 @@ class WorkerProcesses:
     def __init__(self, stop_seconds: float) -> None:
         """A handler that was told to stop has so long to tidy up."""
         self._stop_seconds = stop_seconds
+        self._lifeline = os.pipe()  # nothing is written: it closes when this process ends
         self._all: set[Link] = set()
         self._idle: list[Link] = []
 
@@ -73,7 +78,7 @@ class WorkerProcesses:
                 return link
             self._all.discard(link)
             link.end()
-        link = await Link.start()
+        link = await Link.start(self._lifeline[0])
         self._all.add(link)
         return link
 
@@ -83,38 +88,31 @@ class WorkerProcesses:
             link.end()
         self._all.clear()
         self._idle.clear()
+        for descriptor in self._lifeline:
+            os.close(descriptor)
 
 
 class Link:
     """One worker process and the way to it. The process ends when the consumer does: its lifeline closes."""
 
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        lifeline: int,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._process = process
-        self._lifeline = lifeline
         self._reader = reader
         self._writer = writer
         self._hearing: asyncio.Task[FromProcess] | None = None  # kept: half a message must not be lost
         self._open = True
 
     @classmethod
-    async def start(cls) -> "Link":
-        process, ours, lifeline = spawn()
+    async def start(cls, lifeline: int) -> "Link":
+        process, ours = spawn(lifeline)
         try:
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except BaseException:
             ours.close()
-            os.close(lifeline)
-            process.kill()
-            process.wait()
+            end(process)
             raise
         log.info("worker_process_started", pid=process.pid)
-        return cls(process, lifeline, reader, writer)
+        return cls(process, reader, writer)
 
     @property
     def alive(self) -> bool:
@@ -148,7 +146,7 @@ class Link:
 
     def _begin_to_hear(self) -> asyncio.Task[FromProcess]:
         hearing = asyncio.get_running_loop().create_task(self._next())
-        hearing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody may be left to ask
+        hearing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # also when no call awaits it
         return hearing
 
     async def _next(self) -> FromProcess:
@@ -158,30 +156,18 @@ class Link:
 
     async def _death(self) -> Failure:
         """How the process ended by itself."""
-        await self._gone()
-        code = self._process.returncode
-        if code is None:
-            how = "closed its socket"
-        elif code < 0:
-            how = f"was ended by signal {signal_name(-code)}"
-        else:
-            how = f"ended with exit code {code}"
+        gone = await exited(self._process, GONE_SECONDS)
+        how = cause(self._process.returncode) if gone else "closed its socket"
         return Failure("WorkerProcessDied", f"the worker process {how} before its handler returned")
 
-    async def _gone(self) -> None:
-        for _ in range(int(GONE_SECONDS / REAP_SECONDS)):
-            if not self.alive:
-                return
-            await asyncio.sleep(REAP_SECONDS)
-
     async def stop(self, seconds: float) -> None:
-        """Have the handler tidy up for a moment, then kill it and whatever it started."""
+        """Have the handler tidy up for a moment, then kill it and all that it started."""
         try:
             if self.alive:
                 self._process.send_signal(STOP)
                 await self._tidied(seconds)
-            self._kill()
-            await self._gone()  # a large one takes a while to go, and the loop has other things to do
+            kill(self._process)
+            await exited(self._process, GONE_SECONDS)  # a large one takes a while, and the loop has other work
         finally:
             self.end()
 
@@ -192,45 +178,36 @@ class Link:
                 while isinstance(await self._hear(), Report):
                     pass
 
-    def _kill(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-
     def end(self) -> None:
-        """Kill it now, and close what leads to it."""
+        """Kill it now, also what it started and left behind, and close what leads to it."""
         if self._open:
             self._open = False
-            self._kill()
-            self._process.wait()
-            os.close(self._lifeline)
+            kill(self._process)
+            end(self._process)
             self._writer.close()
             if self._hearing:
                 self._hearing.cancel()
 
 
-def spawn() -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
-    """A worker process, the socket that leads to it, and the end of its lifeline."""
+def spawn(lifeline: int) -> tuple[Process, socket.socket]:
+    """A worker process, and the socket that leads to it."""
     ours, theirs = socket.socketpair()
-    held, lifeline = os.pipe()
-    # A signal to all processes of this consumer must not find it before it knows how to take that.
+    # A signal to all processes of this consumer must not reach it before it has handlers for signals.
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_CONSUMER)
     try:
-        # Not the loop's own subprocess: a start that is cancelled halfway must leave nothing behind.
-        process = subprocess.Popen(
-            launch.command("tailrace.consumers.offload.worker_process", str(theirs.fileno()), str(held)),
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), held],
-            process_group=0,  # whatever a handler starts is killed with it
-        )
+        with theirs:
+            process = subprocess.Popen(
+                launch.command("tailrace.consumers.offload.worker_process", str(theirs.fileno()), str(lifeline)),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno(), lifeline],
+                process_group=0,  # so that all that a handler starts is killed with it
+            )
     except BaseException:
         ours.close()
-        os.close(lifeline)
         raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, usual)
-        theirs.close()
-        os.close(held)
-    return process, ours, lifeline
+    return process, ours
 
 
 def begin_of(handler: Handler, attempt: Attempt[Any]) -> Begin:
@@ -274,10 +251,3 @@ def result_of(said: Returned | Raised, attempt: Attempt[Any]) -> Any:
         raise RateLimited(said.seconds)
     assert said.failure is not None
     raise (GaveUpElsewhere if said.how == "give_up" else RaisedElsewhere)(said.failure)
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

@@ -4,7 +4,6 @@ It is started with the arguments SOCKET and LIFELINE: two inherited descriptors.
 reaches the store but through its consumer.
 """
 
-import fcntl
 import importlib
 import importlib.util
 import os
@@ -179,15 +178,9 @@ def same_file(one: str | None, other: str) -> bool:
     return one is not None and os.path.exists(one) and os.path.samefile(one, other)
 
 
-def end_with(fd: int) -> None:
-    """End this process when its consumer is gone: the kernel does it, even while a handler holds the interpreter."""
-    fcntl.fcntl(fd, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)  # SIGIO ends who does not expect it
-    lifeline.watch(fd)  # it may have been gone before, and not every system signals this
-
-
 def main(link_fd: int, lifeline_fd: int) -> None:
-    end_with(lifeline_fd)
+    lifeline.end_with_parent()  # even while a handler holds the interpreter
+    lifeline.watch(lifeline_fd)  # the consumer may have ended before, and not every kernel ends us with it
     for ignored in LEFT_TO_CONSUMER:
         signal.signal(ignored, lambda *_: None)  # not SIG_IGN, which programs started by a handler would inherit
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_CONSUMER)

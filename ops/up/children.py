@@ -1,13 +1,19 @@
-"""The processes a command starts: each in a group of its own, its words in a log file, gone with the command."""
+"""The processes a command starts: each in its own process group, its output in a log file, gone with the command."""
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tailrace.ops.terminal import say
+from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process import lifeline
+from tailrace.streams.process.shutdown import RESTART
+from tailrace.streams.process.supervisor import Process, Supervised, cause
 
-LARGEST_LOG = 4 * 1024 * 1024  # bytes; a log that has grown beyond begins anew with its process
+LARGEST_LOG = 4 * 1024 * 1024  # bytes; a larger log is emptied when its process starts
+BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
 
 
 class Family:
@@ -46,3 +52,33 @@ class Family:
             "pass_fds": [self._read_end],
             "env": environment,
         }
+
+
+class KeptChild(Supervised):
+    """A child that is started again when it dies, with growing pauses, until it is told to end."""
+
+    def __init__(self, family: Family, name: str, command: Sequence[str], **variables: str | None) -> None:
+        super().__init__()
+        self._family = family
+        self._name = name
+        self._command = command
+        self._variables = variables
+
+    def start(self) -> Process:
+        options = self._family.options(self._name, **self._variables)
+        with options["stdout"]:
+            return subprocess.Popen(self._command, **options)
+
+    def report(self, end: int | OSError, pause: float) -> None:
+        log = self._family.log(self._name)
+        if isinstance(end, OSError):  # no space for its log, or too many processes
+            say(f"{self._name} cannot be started ({end.strerror}); another try in {pause:g} s")
+        elif end == BAD_CONFIGURATION:
+            lines = log.read_text(errors="replace").splitlines() or ["it said nothing"]
+            raise BadConfiguration(f"{self._name} does not start: {lines[-1]}")
+        elif self.process:
+            child = f"{self._name} (process {self.process.pid})"
+            if end == RESTART:
+                say(f"{child} was asked to restart; another starts now")
+            else:
+                say(f"{child} {cause(end)}; another starts in {pause:g} s (see {log})")

@@ -21,14 +21,14 @@ from tailrace.consumers.settings import ConsumerSettings
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import say
-from tailrace.ops.up.children import Family
+from tailrace.ops.up.children import Family, KeptChild
 from tailrace.ops.up.own_store import Ownership, OwnStore, make_folder
-from tailrace.ops.up.supervised import FIRST_PAUSE, LONGEST_PAUSE, SETTLED_SECONDS, Supervised, end
 from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process import launch
 from tailrace.streams.process.settings import Environment
 from tailrace.streams.process.shutdown import Shutdown
+from tailrace.streams.process.supervisor import FIRST_PAUSE, LONGEST_PAUSE, SETTLED_SECONDS, end_all
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 
@@ -145,15 +145,15 @@ class Up:
         self._logs = family.logs
         self._host, self._port = address
         self._grace_seconds = grace_seconds
-        self._gateway = Supervised(
+        self._gateway = KeptChild(
             family, "gateway", launch.command("tailrace.gateway"), HOST=self._host, PORT=str(self._port)
         )
         for_consumers = {**NOT_FOR_HANDLERS, OF_UP: str((family.logs.parent / "materials").absolute())}
         self._consumers = [
-            Supervised(family, f"consumer-{lane}", launch.command("tailrace.consumers", *lanes[lane]), **for_consumers)
+            KeptChild(family, f"consumer-{lane}", launch.command("tailrace.consumers", *lanes[lane]), **for_consumers)
             for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
-        self._begun: list[Supervised] = []
+        self._begun: list[KeptChild] = []
 
     async def run(self) -> None:
         shutdown = Shutdown()
@@ -169,12 +169,6 @@ class Up:
                     tasks.cancel_scope.cancel()
         except* BadConfiguration as refusals:  # one wrong setting may stop all consumers: one sentence will do
             raise refusals.exceptions[0] from None
-        finally:
-            for child in (self._gateway, *self._consumers):
-                child.kill()
-            with anyio.CancelScope(shield=True):
-                for child in (self._gateway, *self._consumers):
-                    await child.gone()
 
     async def _begin(self, tasks: TaskGroup, shutdown: Shutdown) -> None:
         """Start the first consumer beside the gateway, say that we are ready when that is, and start the others.
@@ -191,15 +185,15 @@ class Up:
             self._begin_one(tasks, consumer)
             await anyio.sleep(START_SECONDS / (os.cpu_count() or 1))
 
-    def _begin_one(self, tasks: TaskGroup, consumer: Supervised) -> None:
+    def _begin_one(self, tasks: TaskGroup, consumer: KeptChild) -> None:
         self._begun.append(consumer)
         tasks.start_soon(consumer.keep)
 
     async def _end(self, shutdown: Shutdown) -> None:
         grace = f"{self._grace_seconds:g} s"
         say(f"stopping: running jobs may take up to {grace} to finish; Ctrl-C again hands them back at once")
-        await end(self._begun, self._grace_seconds + SETTLE_SECONDS, shutdown)
-        await end([self._gateway], SETTLE_SECONDS, shutdown)
+        await end_all(self._begun, self._grace_seconds + SETTLE_SECONDS, shutdown)
+        await end_all([self._gateway], SETTLE_SECONDS, shutdown)
 
     def _greet(self) -> None:
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"

@@ -7,8 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tailrace.ops.up.children import Family
-from tailrace.ops.up.supervised import Supervised
+from tailrace.ops.up.children import Family, KeptChild
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.process.data_folder import find_running
 from tailrace.streams.states import State, Status
@@ -113,7 +112,7 @@ async def beats(deployment: Deployment, worker: ConsumerProcess, count: int) -> 
 def test_whoever_leaves_to_be_restarted_is_started_at_once_and_as_often_as_it_asks(tmp_path: Path) -> None:
     marks = tmp_path / "starts"
     family = Family("redis://127.0.0.1:1", tmp_path / "logs")
-    child = Supervised(family, "child", ["sh", "-c", f"echo started >> {marks}; exit 75"])
+    child = KeptChild(family, "child", ["sh", "-c", f"echo started >> {marks}; exit 75"])
 
     async def started_often() -> bool:
         return marks.exists() and len(marks.read_text().split()) >= 12
@@ -158,7 +157,7 @@ def test_a_child_that_cannot_be_started_is_tried_again(tmp_path: Path, capsys: p
     """No room for its log, no process to be had: one sentence a try, and it starts when it can."""
     family = Family("redis://127.0.0.1:1", tmp_path)
     family.log("child").mkdir()  # it cannot be opened for writing
-    child = Supervised(family, "child", ["sleep", "60"])
+    child = KeptChild(family, "child", ["sleep", "60"])
     said: list[str] = []
 
     async def refused() -> bool:
