@@ -10,9 +10,8 @@ import structlog
 from msgspec import Struct
 
 from tailrace.consumers.bells import Bells
-from tailrace.consumers.heart.instructions import Instructions
-from tailrace.consumers.heart.news import News
-from tailrace.consumers.heart.shared_memory import SLOTS, LeaseTable, Places
+from tailrace.consumers.heart.messages import Instructions, News
+from tailrace.consumers.heart.shared_memory import SLOTS, LeaseTable
 from tailrace.consumers.heart.supervisor import HeartSupervisor
 from tailrace.consumers.heart.vitals import Vitals
 from tailrace.consumers.offload.dispatch import Offload
@@ -54,7 +53,7 @@ class ServedPlatform(Struct, frozen=True):
 
 
 class Consumer:
-    """Serves its platforms until it is told to stop."""
+    """Serves its platforms until a shutdown is requested."""
 
     def __init__(
         self, settings: ConsumerSettings, platforms: Platforms, handlers: Mapping[str, Handler], store: Store
@@ -67,15 +66,15 @@ class Consumer:
         self._vitals = Vitals(self._table)
         self._shutdown: Shutdown | None = None
         self.left_behind = 0  # jobs that it could not hand back when it left
-        self.restarting = False  # it leaves because somebody asked for a restart: its supervisor starts it anew
-        self._offload = Offload(self._settings.obey_seconds)
+        self.restarting = False  # it leaves because it was asked to restart: its supervisor starts the next one
+        self._offload = Offload(settings.obey_seconds)
         self._lines = self._make_lines()
         self._supervisor = HeartSupervisor(self._instructions(), self._hear)
 
     def _make_lines(self) -> dict[str, ServedPlatform]:
         settings, transitions = self._settings, Transitions(self._store)
         context = ProcessContext(
-            settings.owner, self._handlers, self._offload, settings.obey_seconds, self._vitals.refuse
+            settings.owner, self._handlers, self._offload, self._table, settings.obey_seconds, self._vitals.refuse
         )
         process = Room(min(settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lanes: dict[str, Room] = {}
@@ -85,7 +84,7 @@ class Consumer:
             lane = lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
             rooms = Rooms((process, lane), MOST_AT_ONCE)
             committer = Committer(transitions, keys)
-            runner = Runner(keys, policy, context, Places(self._table, number), committer, partial(rooms.give, 1))
+            runner = Runner(keys, number, policy, context, committer, partial(rooms.give, 1))
             terms = {
                 "owner": settings.owner,
                 "deadline_ms": int(settings.deadline_seconds * 1000),
@@ -103,8 +102,7 @@ class Consumer:
             owner=settings.owner,
             consumer_pid=os.getpid(),
             table_fd=self._table.fd,
-            platforms=settings.platforms,
-            policies=tuple(self._platforms[platform] for platform in settings.platforms),
+            policies={platform: self._platforms[platform] for platform in settings.platforms},
             beat_seconds=settings.beat_seconds,
             deadline_seconds=settings.deadline_seconds,
             reap_seconds=settings.reap_seconds,
@@ -123,7 +121,7 @@ class Consumer:
 
     async def _serve(self, shutdown: Shutdown) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._supervisor.run)
+            tasks.start_soon(self._supervisor.keep)
             for line in self._lines.values():
                 tasks.start_soon(line.committer.run, line.reader.claim)
             bells = {line.keys.bell(self._settings.owner): line.reader.ring for line in self._lines.values()}
@@ -133,24 +131,20 @@ class Consumer:
             tasks.cancel_scope.cancel()
 
     def _may_claim(self) -> bool:
-        """Whether beats arrive: a lease that nobody beats for would soon count as lost, and its job run twice."""
+        """Whether beats arrive: without them a lease would soon count as lost, and its job run twice."""
         good_seconds = self._settings.deadline_seconds - self._settings.beat_seconds
         return time.monotonic() < self._table.last_beat() + good_seconds
 
     async def _drain(self, shutdown: Shutdown) -> None:
         running = self._running()
-        log.info(
-            "draining",
-            owner=self._settings.owner,
-            running=running,
-            grace_seconds=self._settings.grace_seconds,
-        )
+        grace_seconds = self._settings.grace_seconds
+        log.info("draining", owner=self._settings.owner, running=running, grace_seconds=grace_seconds)
         if running and not self._may_claim():
             note = "beats fail: jobs end or are handed back only if the store answers within the grace"
             log.warning("draining_without_store", owner=self._settings.owner, running=running, note=note)
         for line in self._lines.values():
             line.reader.stop()
-        with anyio.move_on_after(self._settings.grace_seconds):
+        with anyio.move_on_after(grace_seconds):
             await self._quiet(shutdown)
         if left := self._running():
             log.info("handing_back", owner=self._settings.owner, running=left)
@@ -194,7 +188,7 @@ class Consumer:
         ]
 
     def _hear(self, news: News) -> None:
-        """Act on what the heart learnt: end attempts that lost their job, hand back jobs nobody here runs."""
+        """Act on what the heart learnt: end attempts that lost their job, hand back jobs that do not run here."""
         if self._may_claim():
             for line in self._lines.values():
                 line.reader.go_on()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
 from tailrace.consumers.backoff import again_after, rules_for, seconds_left, timed_out
-from tailrace.consumers.heart.shared_memory import Places
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
     Completed,
@@ -67,7 +67,8 @@ class ProcessContext(Struct, frozen=True):
     owner: str
     handlers: Mapping[str, Handler]
     offload: Offload
-    obey_seconds: float = 5.0  # how long a handler that is told to stop may take
+    table: LeaseTable  # shared with the heart
+    obey_seconds: float = 5.0  # how long a cancelled handler may take to stop
     tell_refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # of late writes
 
 
@@ -77,18 +78,19 @@ class Runner:
     def __init__(
         self,
         keys: PlatformKeys,
+        number: int,
         policy: Policy,
         process: ProcessContext,
-        places: Places,
         committer: Committer,
         done: Callable[[], None],
     ) -> None:
-        """`done` is called when an attempt leaves its place."""
+        """`number` is the platform's in the table; `done` is called when an attempt leaves its slot."""
         self._keys = keys
+        self._number = number
         self._policy = policy
         self._process = process
         self._handlers = dict(process.handlers)
-        self._places = places
+        self._table = process.table
         self._committer = committer
         self._done = done
         self.running: dict[str, RunningAttempt] = {}
@@ -99,7 +101,7 @@ class Runner:
         rules = rules_for(self._policy, claim.options)
         seconds = seconds_left(rules, claim.age_seconds)
         deadline = time.monotonic() + seconds if seconds is not None else 0.0
-        running = RunningAttempt(claim, rules, self._places.hold(claim.nonce, deadline), alone)
+        running = RunningAttempt(claim, rules, self._table.hold(self._number, claim.nonce, deadline), alone)
         self.running[claim.nonce] = running
         loop = asyncio.get_running_loop()
         running.task = loop.create_task(self._live(running))
@@ -113,7 +115,7 @@ class Runner:
         self._stop(running, timed_out(running.rules, running.claim.age_seconds))
 
     def stop(self, nonce: str) -> None:
-        """Somebody asked the job to stop. However the attempt is settled, the store ends the job cancelled."""
+        """The job was asked to stop. However the attempt is settled, the store ends the job cancelled."""
         self._stop_once(nonce, Released())
 
     def _stop_once(self, nonce: str, ending: Outcome) -> None:
@@ -124,8 +126,8 @@ class Runner:
 
     def _stop(self, running: RunningAttempt, ending: Outcome) -> None:
         """Cancel a handler; one that does not care is settled all the same, and refused from then on."""
-        self._end(running.claim.nonce, ending)
-        self._places.tell(running.slot)
+        self._end(running, ending)
+        self._table.tell(running.slot)
         if running.timer:
             running.timer.cancel()
 
@@ -142,9 +144,9 @@ class Runner:
 
     def release_all(self) -> None:
         """Hand everything back now. The handlers are cancelled; whatever they still do is refused by the fence."""
-        for nonce, running in list(self.running.items()):
+        for running in list(self.running.values()):
             if not running.settling:
-                self._end(nonce, Released())
+                self._end(running, Released())
                 self._settle(running, Released())
 
     def refuse(self, claim: Claim) -> None:
@@ -166,10 +168,9 @@ class Runner:
         """How many jobs are still ours to settle."""
         return len(self.running) + len(self._refused)
 
-    def _end(self, nonce: str, ending: Outcome) -> None:
-        running = self.running.get(nonce)
-        if running and not running.settling and running.task:
-            running.ending = ending
+    def _end(self, running: RunningAttempt, ending: Outcome) -> None:
+        running.ending = ending
+        if running.task:
             running.task.cancel()
 
     async def _live(self, running: RunningAttempt) -> None:
@@ -209,7 +210,7 @@ class Runner:
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
-        self._places.settle(running.slot)
+        self._table.settle(running.slot)
         if running.timer:
             running.timer.cancel()
         if not running.alone:
@@ -263,7 +264,7 @@ class Runner:
     def _finished(self, running: RunningAttempt, how: str) -> None:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
-            self._places.free(running.slot)
+            self._table.free(running.slot)
             if running.alone:
                 self._done()
         if how in {"lost", "mute"}:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tailrace.consumers.heart.shared_memory import Places
+from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
@@ -24,6 +24,7 @@ KEY = "job"
 NONCE = "nonce"
 
 PATIENT = Policy()
+TABLE = LeaseTable()  # here no heart reads it
 
 
 class HandlerOutcome(Struct, frozen=True):
@@ -64,16 +65,16 @@ async def run_handler(
     """One attempt at a job, with hooks, threads and processes as in a consumer.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
-    somebody asks the job to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps
-    gave in earlier attempts, for `attempt` 2 and later.
+    the job is asked to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps gave
+    in earlier attempts, for `attempt` 2 and later.
     """
     if timeout_seconds is not None:
         policy = msgspec.structs.replace(policy, timeout_seconds=timeout_seconds)
     claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
     stand_in = StandIn(claim, saved or {})
     with Offload() as offload:
-        process = ProcessContext("tester", handlers, offload)
-        runner = Runner(KEYS, policy, process, Nowhere(), stand_in, stand_in.left)
+        process = ProcessContext("tester", handlers, offload, TABLE)
+        runner = Runner(KEYS, 0, policy, process, stand_in, stand_in.left)
         runner.begin(claim)
         running = runner.running[NONCE]
 
@@ -84,31 +85,12 @@ async def run_handler(
         timer = asyncio.get_running_loop().call_later(cancel_after, cancel) if cancel_after is not None else None
         try:
             outcome = await asyncio.shield(stand_in.outcome)
-            return msgspec.structs.replace(outcome, steps=stand_in.steps)
+            return msgspec.structs.replace(outcome, progress=tuple(stand_in.progress), steps=stand_in.steps)
         finally:
             if timer:
                 timer.cancel()
             if running.task:
                 running.task.cancel()
-
-
-class Nowhere(Places):
-    """There is no heart that would want to know."""
-
-    def __init__(self) -> None:
-        pass
-
-    def hold(self, nonce: str, deadline: float) -> int:
-        return 0
-
-    def tell(self, slot: int) -> None:
-        pass
-
-    def settle(self, slot: int) -> None:
-        pass
-
-    def free(self, slot: int) -> None:
-        pass
 
 
 class StandIn(Committer):
@@ -119,16 +101,16 @@ class StandIn(Committer):
         self.steps = dict(saved)
         self.outcome: asyncio.Future[HandlerOutcome] = asyncio.get_running_loop().create_future()
         self._job = claim
-        self._progress: list[Event] = []
+        self.progress: list[Event] = []
 
     def say(self, operation: Operation, heard: Heard) -> None:
         said = operation.named
         if operation.name == "report":
             # `queued` and `started` count too
-            if not self.cancelling and len(self._progress) + 2 >= int(said["most"]):
+            if not self.cancelling and len(self.progress) + 2 >= int(said["most"]):
                 heard(b"full")
                 return
-            self._progress.append(event_of(said["event"]))
+            self.progress.append(event_of(said["event"]))
             heard(b"cancelled" if self.cancelling else b"shown")
         elif operation.name == "recall":
             heard([b"", *(part for name, value in self.steps.items() for part in (name.encode(), encode(value)))])
@@ -151,27 +133,26 @@ class StandIn(Committer):
 
     def _unheard(self) -> None:
         if not self.outcome.done():
-            self.outcome.set_result(HandlerOutcome(Status.SUPERSEDED, progress=tuple(self._progress)))
+            self.outcome.set_result(HandlerOutcome(Status.SUPERSEDED))
 
     def _outcome(self, operation: Operation) -> HandlerOutcome:
-        progress, said = tuple(self._progress), operation.named
+        said = operation.named
         if self.cancelling:
-            return HandlerOutcome(Status.CANCELLED, progress=progress)
+            return HandlerOutcome(Status.CANCELLED)
         if operation.name == "complete":
-            return HandlerOutcome(Status.COMPLETED, result=event_of(said["event"]).result, progress=progress)
+            return HandlerOutcome(Status.COMPLETED, result=event_of(said["event"]).result)
         if operation.name == "delay":
             if self._job.number >= said["max_starts"]:
                 circles = Failure("TooManyStarts", f"it was started {self._job.number} times and never ended")
-                return HandlerOutcome(Status.FAILED, error=circles, progress=progress)
-            return HandlerOutcome(Status.DELAYED, progress=progress, again_in_seconds=said["delay_ms"] / 1000)
+                return HandlerOutcome(Status.FAILED, error=circles)
+            return HandlerOutcome(Status.DELAYED, again_in_seconds=said["delay_ms"] / 1000)
         if operation.name == "release":
-            return HandlerOutcome(Status.SUPERSEDED, progress=progress)
+            return HandlerOutcome(Status.SUPERSEDED)
         error = read_members(said["more"])["error"]
         again = self._job.failures + 1 < said["attempts"] and self._job.number < said["max_starts"]
         return HandlerOutcome(
             Status.RETRYING if again else Status.FAILED,
             error=msgspec.convert(error, Failure),
-            progress=progress,
             again_in_seconds=said["delay_ms"] / 1000 if again else None,
             gave_up=said["attempts"] == 0,
         )

@@ -1,8 +1,8 @@
 """The heart: a small process beside the consumer that beats for it, observes others, reclaims what they lost and ticks.
 
 It is a process, not a thread, because a handler may hold the interpreter for minutes (a regular expression, a large
-JSON) and must not lose its job for that. It gets its instructions as one JSON line on stdin, tells what it learns as
-JSON lines on stdout, and ends when stdin closes: the consumer is gone, and its silence begins.
+JSON) and must not lose its job for that. It reads its instructions as one JSON line from stdin, writes what it learns
+as JSON lines to stdout, and ends when stdin closes: the consumer is gone, and its silence begins.
 """
 
 import os
@@ -15,10 +15,9 @@ import msgspec
 import psutil
 import structlog
 
-from tailrace.consumers.heart.instructions import Instructions
 from tailrace.consumers.heart.introduction import Introduction
 from tailrace.consumers.heart.mender import Mender
-from tailrace.consumers.heart.news import GOODBYE, LEAVE_SECONDS, News, tell
+from tailrace.consumers.heart.messages import GOODBYE, LEAVE_SECONDS, Instructions, News
 from tailrace.consumers.heart.overtime import Overtime
 from tailrace.consumers.heart.recovery import Recovery
 from tailrace.consumers.heart.retention import Retention
@@ -37,28 +36,10 @@ from tailrace.streams.views.corrupt import of_each
 log = structlog.get_logger()
 
 MOST_HELD = 500  # nonces in one beat: about a millisecond of the server's time
-RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, we are heard at once
-
+RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, one arrives at once
+NOT_AT_WORK = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 
 Portion = Mapping[str, Sequence[str]]  # platform -> nonces of attempts that its consumer runs
-
-
-class Outage:
-    """Tells once that beats fail, and once that they arrive again."""
-
-    def __init__(self, owner: str) -> None:
-        self._owner = owner
-        self._since: float | None = None
-
-    def begin(self, error: Exception) -> None:
-        if self._since is None:
-            self._since = time.monotonic()
-            log.warning("beats_fail", owner=self._owner, error=str(error))
-
-    def end(self) -> None:
-        if self._since is not None:
-            log.info("beats_arrive_again", owner=self._owner, seconds=round(time.monotonic() - self._since, 1))
-            self._since = None
 
 
 class Heart:
@@ -68,7 +49,7 @@ class Heart:
         self._to = instructions
         self._transitions = transitions
         self._table = table
-        self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
+        self._keys = [PlatformKeys(platform) for platform in instructions.policies]
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._about = Introduction(self._consumer, table, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
@@ -77,14 +58,13 @@ class Heart:
         self._mender = Mender(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, table)
         self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
-        self._outage = Outage(instructions.owner)
-        self._restarts: dict[str, int] = {}  # how often each platform had been asked when we first heard of it
+        self._failing_since: float | None = None  # beats
+        self._restarts: dict[str, int] = {}  # how often each platform had been asked at the first beat
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._show_life)
-            tasks.start_soon(self._beat)
-            tasks.start_soon(self._observe)
+            for duty in (self._show_life, self._beat, self._observe):
+                tasks.start_soon(duty)
             for role in (self._recovery, self._overtime, self._retention, self._mender, self._ticker):
                 tasks.start_soon(role.run)
             if self._to.lifeline_fd is not None:
@@ -101,14 +81,24 @@ class Heart:
                     pulses = await self._beat_once(about)
                 except (StoreError, BadConfiguration) as error:
                     pause = min(pause, RETRY_SECONDS)
-                    self._outage.begin(error)
+                    self._note_outage(error)
                 else:
-                    self._outage.end()
+                    self._note_outage(None)
                     if about:
                         self._about.heard()
                     self._table.beat(sent)
                     self._tell(self._news(pulses))
             await anyio.sleep(pause)
+
+    def _note_outage(self, error: Exception | None) -> None:
+        """Log once that beats fail, and once that they arrive again."""
+        since, owner = self._failing_since, self._to.owner
+        if error and since is None:
+            self._failing_since = time.monotonic()
+            log.warning("beats_fail", owner=owner, error=str(error))
+        elif not error and since is not None:
+            self._failing_since = None
+            log.info("beats_arrive_again", owner=owner, seconds=round(time.monotonic() - since, 1))
 
     async def _show_life(self) -> None:
         """The consumer starts another heart when this one is silent; beats that fail are no reason for that."""
@@ -117,15 +107,14 @@ class Heart:
             await anyio.sleep(self._to.beat_seconds)
 
     def _tell(self, news: News) -> None:
-        """Say all of it, in lines that a pipe takes whole. What does not fit now is still true at the next beat."""
+        """Write all of it, in lines that a pipe takes whole. What does not fit now is still true at the next beat."""
         for line in news.lines():
             if not tell(line):
                 return
             self._overtime.told_consumer([nonce for _, nonce in (*line.lost, *line.stop)], time.monotonic())
 
     async def _beat_once(self, about: bytes) -> dict[str, BeatReply]:
-        held = dict(zip(self._to.platforms, self._table.held(len(self._keys)), strict=True))
-
+        held = self._table.held(self._to.policies)
         pulses: dict[str, list[BeatReply]] = {}
         for portion in portions(held, MOST_HELD):
 
@@ -151,16 +140,12 @@ class Heart:
     def _consumer_runs(self) -> bool:
         """A consumer that was stopped is not at work; one that is busy or sleeps is."""
         try:
-            return self._consumer.status() not in (
-                psutil.STATUS_STOPPED,
-                psutil.STATUS_ZOMBIE,
-                psutil.STATUS_DEAD,
-            )
+            return self._consumer.status() not in NOT_AT_WORK
         except psutil.NoSuchProcess:
             return False
 
     async def _observe(self) -> None:
-        """Look who beats. Nothing else waits here: a look that comes late starts all silences again."""
+        """Look which owners beat. Nothing else waits here: a look that comes late starts all silences again."""
         while True:
             pause = self._to.reap_seconds
             try:
@@ -177,8 +162,7 @@ class Heart:
             await anyio.sleep(pause)
 
     async def _tend(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
-        policies = dict(zip(self._to.platforms, self._to.policies, strict=True))
-        return await self._transitions.tend([(keys, policies[keys.platform]) for keys in platforms])
+        return await self._transitions.tend([(keys, self._to.policies[keys.platform]) for keys in platforms])
 
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""
@@ -194,7 +178,7 @@ class Heart:
             return  # observers will see the silence
 
     async def _end_with(self, lifeline_fd: int) -> None:
-        """Whoever started the consumer is gone: end it even if a handler holds its interpreter."""
+        """The parent of the consumer is gone: end the consumer even if a handler holds its interpreter."""
         while await read_line(lifeline_fd):
             pass
         os.kill(self._to.consumer_pid, signal.SIGKILL)
@@ -226,13 +210,22 @@ def joined(pulses: Sequence[BeatReply], held: Sequence[str]) -> BeatReply:
     )
 
 
+def tell(line: News) -> bool:
+    """Write news without ever waiting; whether there was room: a consumer whose loop is blocked does not read."""
+    try:
+        os.write(1, msgspec.json.encode(line) + b"\n")
+    except (BlockingIOError, BrokenPipeError):
+        return False
+    return True
+
+
 async def read_line(fd: int) -> bytes:
     await anyio.wait_readable(fd)
     return os.read(fd, 4096)
 
 
 def listen() -> Instructions:
-    """Get the instructions. Signals go to the whole group: when we are done is for the consumer to say."""
+    """Read the instructions. Signals go to the whole process group, but only the consumer ends its heart."""
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     with open(0, "rb", buffering=0, closefd=False) as stdin:

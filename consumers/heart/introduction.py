@@ -1,8 +1,7 @@
-"""What a consumer tells of itself, told by its heart: where it runs, its version, its memory, how far its loop lags."""
+"""What a heart tells the store of its consumer: where it runs, its version, its memory, how far its loop lags."""
 
 import socket
 import time
-import tomllib
 from importlib import metadata
 
 import psutil
@@ -11,11 +10,10 @@ from msgspec.structs import replace
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.vitals import Note, read_note
 from tailrace.streams.history.events import iso
-from tailrace.streams.messages import About, encode
-from tailrace.streams.process.launch import HOME
+from tailrace.streams.messages import About, RefusedWrites, encode
 
 EVERY_SECONDS = 10.0  # often enough for people who look, and one small write in five beats
-HELD_SECONDS = 1.0  # a loop that is held for longer is told of with each beat
+HELD_SECONDS = 1.0  # a loop that is held for longer is reported with each beat
 
 
 class Introduction:
@@ -32,39 +30,35 @@ class Introduction:
             deadline_seconds=deadline_seconds,
         )
         self._note: Note | None = None
-        self._told: tuple[object, ...] = ()
+        self._told: tuple[RefusedWrites, ...] = ()
         self._next = 0.0
 
     def news(self) -> bytes:
-        """JSON, or nothing. It is told again until somebody says that it was `heard`."""
+        """JSON, or nothing. It is the same again until `heard` is called."""
         now = time.monotonic()
         self._note = read_note(self._table) or self._note
-        refused = self._note.refused if self._note else ()
-        lag_seconds = self._note.lag_seconds(now) if self._note else None
-        if now < self._next and refused == self._told and (lag_seconds or 0) < HELD_SECONDS:
+        lag_seconds = round(self._note.lag_seconds(now), 3) if self._note else None
+        if now < self._next and self._refused == self._told and (lag_seconds or 0) < HELD_SECONDS:
             return b""
-        lag_seconds = None if lag_seconds is None else round(lag_seconds, 3)
-        return encode(replace(self._lasting, memory_bytes=self._memory(), lag_seconds=lag_seconds, refused=refused))
+        try:
+            memory_bytes = int(self._consumer.memory_info().rss)
+        except psutil.Error:
+            memory_bytes = None
+        news = replace(self._lasting, memory_bytes=memory_bytes, lag_seconds=lag_seconds, refused=self._refused)
+        return encode(news)
 
     def heard(self) -> None:
         self._next = time.monotonic() + EVERY_SECONDS
-        self._told = self._note.refused if self._note else ()
+        self._told = self._refused
 
-    def _memory(self) -> int | None:
-        try:
-            return int(self._consumer.memory_info().rss)
-        except psutil.Error:
-            return None
+    @property
+    def _refused(self) -> tuple[RefusedWrites, ...]:
+        return self._note.refused if self._note else ()
 
 
 def version() -> str | None:
-    """Of the installed package, else of this checkout."""
+    """Of the installed package; None in a checkout that is not installed."""
     try:
         return metadata.version("tailrace")
     except metadata.PackageNotFoundError:
-        pass
-    try:
-        project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    except (OSError, LookupError, tomllib.TOMLDecodeError):
         return None
-    return str(project.get("version", "")) or None

@@ -1,4 +1,4 @@
-"""Puts jobs that no list names back in line, slowly: somebody deleted a consumer, an entry or a key by hand.
+"""Puts jobs that no list names back in line, slowly: after a consumer, an entry or a key was deleted by hand.
 
 All consumers of a platform share the work: the more of them beat, the longer each pauses between two pages.
 """
@@ -11,7 +11,7 @@ from contextlib import suppress
 import anyio
 import structlog
 
-from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Sweep
@@ -28,9 +28,9 @@ class Mender:
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
-        self._cursors = dict.fromkeys(instructions.platforms, "")
+        self._cursors = dict.fromkeys(instructions.policies, "")
         now = time.monotonic()
-        self._next = {platform: now + EVERY_SECONDS * random.random() for platform in instructions.platforms}
+        self._next = {platform: now + EVERY_SECONDS * random.random() for platform in instructions.policies}
 
     async def run(self) -> None:
         while True:

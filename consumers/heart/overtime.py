@@ -16,7 +16,7 @@ import anyio
 import structlog
 
 from tailrace.consumers.backoff import again_after, rules_for, timed_out
-from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.outcomes import failure_members
 from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
@@ -24,7 +24,6 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import read_leases_under
 from tailrace.streams.messages import Lease
 from tailrace.streams.operations import call
-from tailrace.streams.policies import Policy
 from tailrace.streams.replies import read_record
 from tailrace.streams.store.commit import MOST_OPERATIONS
 from tailrace.streams.store.connection import ServerRefusal
@@ -65,7 +64,7 @@ class Overtime:
 
     async def watch(self, now: float) -> None:
         """Warn of attempts that are past their time, and end the process of one that does not stop."""
-        held = dict(zip(self._to.platforms, self._table.held(len(self._to.platforms)), strict=True))
+        held = self._table.held(self._to.policies)
         there, untold = {nonce for nonces in held.values() for nonce in nonces}, self._table.untold()
         self._said = {nonce: since for nonce, since in self._said.items() if nonce in untold}
         late = {n: since for n, since in (self._said | self._table.late(now)).items() if now - since >= WARN_SECONDS}
@@ -99,9 +98,9 @@ class Overtime:
         log.error("consumer_ended", job=job_of(late), owner=self._to.owner, others=len(others), why=why)
         if late:
             platform, lease = late
-            await self._settle(job_of(late), self._fail(PlatformKeys(platform), self._policy(platform), lease))
-        for platform in self._to.platforms:
-            keys, starts = PlatformKeys(platform), self._policy(platform).max_starts
+            await self._settle(job_of(late), self._fail(PlatformKeys(platform), lease))
+        for platform, policy in self._to.policies.items():
+            keys, starts = PlatformKeys(platform), policy.max_starts
             releases = [
                 call.release(keys, key=lease.key, nonce=lease.nonce, max_starts=starts)
                 for name, lease in others
@@ -118,18 +117,15 @@ class Overtime:
         except TailraceError as error:  # then it comes back as lost
             log.warning("not_handed_back", job=job, owner=self._to.owner, error=str(error))
 
-    async def _fail(self, keys: PlatformKeys, policy: Policy, lease: Lease) -> None:
+    async def _fail(self, keys: PlatformKeys, lease: Lease) -> None:
         """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
         record = await read_record(self._transitions.store, keys, lease.key)
-        rules = rules_for(policy, record.options or "")
+        rules = rules_for(self._to.policies[keys.platform], record.options or "")
         now_ms, started_ms = await read_clock(self._transitions.store), record.started_ms or 0
         first_ms = record.first_ms or started_ms
         outcome = timed_out(rules, (started_ms - first_ms) / 1000)
         again = again_after(outcome, record.failures + 1, (now_ms - first_ms) / 1000, rules)
         await self._transitions.fail(keys, lease.key, lease.nonce, again, failure_members(outcome))
-
-    def _policy(self, platform: str) -> Policy:
-        return self._to.policies[self._to.platforms.index(platform)]
 
 
 def job_of(late: tuple[str, Lease] | None) -> str | None:

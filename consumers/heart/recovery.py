@@ -12,7 +12,7 @@ from contextlib import suppress
 import anyio
 import structlog
 
-from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
 from tailrace.streams.errors import BadConfiguration, StoreError
 from tailrace.streams.keys import PlatformKeys
@@ -30,11 +30,9 @@ class Recovery:
     """What one observer does about the silences it sees."""
 
     def __init__(self, instructions: Instructions, transitions: Transitions, silences: Silences) -> None:
-        self._to = instructions
+        self._policies = instructions.policies
         self._transitions = transitions
         self._silences = silences
-        self._keys = [PlatformKeys(platform) for platform in instructions.platforms]
-        self._policies = dict(zip(instructions.platforms, instructions.policies, strict=True))
         self._look = anyio.Event()
 
     def looked(self) -> None:
@@ -98,7 +96,8 @@ class Recovery:
 
     async def _keep_lists(self) -> None:
         """Find leases that no list names: their keys were removed by hand, or written by an earlier version."""
-        cursors = {platform: random.getrandbits(32) for platform in self._to.platforms}  # others look elsewhere
+        keys = [PlatformKeys(platform) for platform in self._policies]
+        cursors = {platform: random.getrandbits(32) for platform in self._policies}  # others look elsewhere
 
         async def enlist(platforms: Sequence[PlatformKeys]) -> list[int]:
             most = max(10, ENLIST_BATCH // len(platforms))
@@ -106,5 +105,5 @@ class Recovery:
 
         while True:
             with suppress(StoreError, BadConfiguration):
-                cursors |= await of_each(self._keys, enlist)
+                cursors |= await of_each(keys, enlist)
             await anyio.sleep(max(ENLIST_SECONDS, ENLIST_SHARE * self._silences.owners))

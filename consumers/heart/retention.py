@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import anyio
 
-from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import BadConfiguration, StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.transitions import FORGET_BATCH, Transitions
@@ -20,7 +20,7 @@ class Retention:
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
-        self._policies = dict(zip(instructions.platforms, instructions.policies, strict=True))
+        self._policies = instructions.policies
 
     async def run(self) -> None:
         while True:

@@ -6,7 +6,7 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tailrace.streams.errors import TailraceError
 
@@ -24,7 +24,7 @@ SIZE = NOTE + 2 + LONGEST_NOTE
 
 
 class LeaseTable:
-    """A table of slots in shared memory: one process writes, one reads; a torn read names a nonce nobody has.
+    """A table of slots in shared memory: one process writes, one reads; a torn read names a nonce that does not exist.
 
     All times are of the monotonic clock, which both processes share.
     """
@@ -66,12 +66,13 @@ class LeaseTable:
         self._numbers[slot] = 0
         self._free.append(slot)
 
-    def held(self, platforms: int) -> list[list[str]]:
-        """The nonces held on each of the platforms."""
-        found: list[list[str]] = [[] for _ in range(platforms)]
+    def held(self, platforms: Iterable[str]) -> dict[str, list[str]]:
+        """The nonces held on each of the platforms, which are given in the order of their numbers."""
+        found: dict[str, list[str]] = {platform: [] for platform in platforms}
+        columns = list(found.values())
         for slot, number in self._in_use():
-            if number <= platforms:
-                found[number - 1].append(self._nonce(slot))
+            if number <= len(columns):
+                columns[number - 1].append(self._nonce(slot))
         return found
 
     def late(self, now: float) -> dict[str, float]:
@@ -84,7 +85,7 @@ class LeaseTable:
         return found
 
     def untold(self) -> set[str]:
-        """The nonces of attempts that nobody has told to stop yet."""
+        """The nonces of attempts that were not told to stop yet."""
         return {self._nonce(slot) for slot, _ in self._in_use() if not self._told[slot]}
 
     def beat(self, sent: float) -> None:
@@ -119,26 +120,6 @@ class LeaseTable:
             column.release()
         self._memory.close()
         os.close(self.fd)
-
-
-class Places:
-    """The part of a table that one platform's runner writes."""
-
-    def __init__(self, table: LeaseTable, number: int) -> None:
-        self._table = table
-        self._number = number
-
-    def hold(self, nonce: str, deadline: float) -> int:
-        return self._table.hold(self._number, nonce, deadline)
-
-    def tell(self, slot: int) -> None:
-        self._table.tell(slot)
-
-    def settle(self, slot: int) -> None:
-        self._table.settle(slot)
-
-    def free(self, slot: int) -> None:
-        self._table.free(slot)
 
 
 def _anonymous_file() -> int:

@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(Note).decode
 
 
 def read_note(table: LeaseTable) -> Note | None:
-    """What the consumer noted last; None: nothing yet, or it is writing just now."""
+    """The latest note of the consumer; None: there is none yet, or it is being written."""
     try:
         return _decode(table.noted())
     except msgspec.MsgspecError:

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tailrace.consumers.heart.instructions import Instructions
+from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.policies import Policy
 
 
@@ -15,8 +15,7 @@ def told(*platforms: str, policy: Policy | None = None, **more: Any) -> Instruct
         owner="ann",
         consumer_pid=1,
         table_fd=0,
-        platforms=platforms,
-        policies=(policy or Policy(),) * len(platforms),
+        policies=dict.fromkeys(platforms, policy or Policy()),
         beat_seconds=1.0,
         deadline_seconds=10.0,
         reap_seconds=1.0,

@@ -78,7 +78,7 @@ async def test_a_consumer_that_starts_while_its_heart_has_no_way_to_the_store_wa
         job_id = await bench.submit("quick")
 
         async def lives() -> bool:
-            heart = consumer._supervisor._heart
+            heart = consumer._supervisor.process
             return heart is not None and heart.poll() is None
 
         await eventually("its heart lives", lives)
@@ -94,7 +94,7 @@ async def test_a_heart_that_the_store_refuses_lives_on_and_beats_as_soon_as_it_m
 ) -> None:
     async with consumer_with_a_far_heart(bench.store, link) as consumer:
         await bench.end_of(await bench.submit("quick"))
-        heart = consumer._supervisor._heart
+        heart = consumer._supervisor.process
         await bench.store.command("CONFIG", "SET", setting, closed)
         try:
             link.cut()
@@ -103,7 +103,7 @@ async def test_a_heart_that_the_store_refuses_lives_on_and_beats_as_soon_as_it_m
         finally:
             await bench.store.command("CONFIG", "SET", setting, opened)
         await bench.end_of(await bench.submit("quick"))
-        assert consumer._supervisor._heart is heart
+        assert consumer._supervisor.process is heart
 
 
 async def test_an_outage_is_told_once_at_its_beginning_and_once_at_its_end(
@@ -111,12 +111,12 @@ async def test_an_outage_is_told_once_at_its_beginning_and_once_at_its_end(
 ) -> None:
     async with consumer_with_a_far_heart(bench.store, link) as consumer:
         await bench.end_of(await bench.submit("quick"))
-        heart = consumer._supervisor._heart
+        heart = consumer._supervisor.process
         link.cut()
         await anyio.sleep(2.5)  # a dozen beats that fail
         await link.heal()
         await eventually("it beats again", lambda: said(consumer._may_claim()))
-        assert consumer._supervisor._heart is heart, "a heart whose beats fail is not started again"
+        assert consumer._supervisor.process is heart, "a heart whose beats fail is not started again"
     logged = capfd.readouterr()
     told = (logged.out + logged.err).splitlines()
     assert sum("beats_fail" in line for line in told) == 1

@@ -32,7 +32,7 @@ def test_a_note_is_seen_by_the_other_side_and_replaced_by_the_next(table: LeaseT
     table.note(b"x" * (LONGEST_NOTE + 1))
     assert theirs.noted() == b"short"
     slot = table.hold(0, "nonce")
-    assert (theirs.held(1), theirs.noted()) == ([["nonce"]], b"short")
+    assert (theirs.held("a"), theirs.noted()) == ({"a": ["nonce"]}, b"short")
     table.free(slot)
 
 

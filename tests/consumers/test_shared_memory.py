@@ -14,10 +14,10 @@ def test_the_other_side_sees_what_is_held_until_it_is_freed() -> None:
     theirs = LeaseTable(os.dup(mine.fd))
     slot = mine.hold(0, "first")
     mine.hold(1, "n" * LONGEST_NONCE)
-    assert theirs.held(2) == [["first"], ["n" * LONGEST_NONCE]]
+    assert theirs.held("ab") == {"a": ["first"], "b": ["n" * LONGEST_NONCE]}
     mine.free(slot)
     mine.hold(1, "third")
-    assert theirs.held(2) == [[], ["third", "n" * LONGEST_NONCE]]
+    assert theirs.held("ab") == {"a": [], "b": ["third", "n" * LONGEST_NONCE]}
     theirs.close()
     mine.close()
 
@@ -34,7 +34,7 @@ def test_a_full_table_says_so() -> None:
 def test_a_process_may_serve_hundreds_of_platforms() -> None:
     table = LeaseTable()
     table.hold(299, "far")
-    assert table.held(300)[299] == ["far"]
+    assert table.held(map(str, range(300)))["299"] == ["far"]
     table.close()
 
 
