@@ -1,6 +1,6 @@
 // Asking the gateway, and the state of the connection to it.
 
-import { clock, stopAt } from "/page/words.js";
+import { clock, stopAt } from "./words.js";
 
 // What the gateway refused, and why; status 0: it did not answer.
 export class Problem extends Error {

@@ -1,8 +1,8 @@
 // The page: which view this address is, the header, and the keys.
 
-import { ask, leave, link, poll } from "/page/api.js";
-import { openSubmit, part, sheet, showKeys, whisper } from "/page/dialogs.js";
-import { bytes, clock, count, jobPath, keep, zone } from "/page/words.js";
+import { ask, leave, link, poll } from "./api.js";
+import { openSubmit, part, sheet, showKeys, whisper } from "./controls.js";
+import { bytes, clock, count, jobPath, keep, zone } from "./words.js";
 
 const by = (id) => document.getElementById(id);
 const AROUND_MS = 10_000;
@@ -24,7 +24,7 @@ function showLink(before) {
 link.changed = async (before) => {
   showLink(before);
   if (before !== link.state) document.dispatchEvent(new Event("redraw"));
-  if (link.state === "signed out") (await part("signin"))?.signIn();
+  if (link.state === "signed out") (await part("dialogs/signin"))?.signIn();
   else if (before === "lost" && link.state !== "lost" && !document.documentElement.dataset.may) lookAtSession();
 };
 setInterval(() => link.state === "lost" && showLink(), 500);
@@ -69,7 +69,7 @@ by("find").onsubmit = (event) => {
   event.preventDefault();
   const id = by("find-id").value.trim();
   if (id.includes(".")) location.href = jobPath(id);
-  else if (id) part("find").then((find) => find?.findKey(id));
+  else if (id) part("dialogs/find").then((find) => find?.findKey(id));
 };
 
 // The keys
@@ -108,8 +108,8 @@ addEventListener("keydown", (event) => {
 
 const [, job] = location.pathname.match(/^\/jobs\/(.+)$/) ?? [];
 const query = new URLSearchParams(location.search);
-const view = job ? "job" : query.get("platform") ? "list" : "overview";
-const [here] = await Promise.all([part(view), sheet(job ? "job" : "overview"), lookAtSession()]);
+const view = job ? "job/job" : query.get("platform") ? "platforms/list" : "platforms/overview";
+const [here] = await Promise.all([part(view), sheet(job ? "job/job" : "platforms/overview"), lookAtSession()]);
 if (!here) set("first", "This page could not be loaded whole: the gateway does not answer. Reload it.");
 else if (link.state !== "signed out") {
   const { show } = here;

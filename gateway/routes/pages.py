@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,11 +56,14 @@ LOCKED: Final = {
 }
 UNLOCKED: Final = dict.fromkeys(LOCKED, "")
 
-FILE_NAME: Final = Parameter(
-    "PageFile", "path", "name", "The name of a file of the page.", required=True, example="style.css"
-)
+FILE_NAME: Final = Parameter("PageFile", "path", "name", "A file of the page.", required=True, example="style.css")
+FOLDER_NAME: Final = Parameter("PageFolder", "path", "folder", "A folder of the page.", required=True, example="job")
 PAGE: Final = Answer("The page.", media=(HTML,), headers=("ETag",))
 FILE: Final = Answer("The file.", media=("text/css", "text/javascript", "image/svg+xml", HTML), headers=("ETag",))
+
+file_route = partial(
+    route, "GET", scope=PUBLIC, answers={200: FILE, 304: UNCHANGED}, refuses=(Code.NOT_FOUND,), store=False
+)
 
 
 class File(Struct, frozen=True):
@@ -86,7 +90,8 @@ class Pages:
     def __init__(self, folder: Path = FOLDER, *, locked: bool = False) -> None:
         """`locked`: the gateway asks for keys."""
         self._words = LOCKED if locked else UNLOCKED
-        self._files = {path.name: read(path) for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES}
+        paths = [path for path in sorted(folder.rglob("*")) if path.suffix in MEDIA_TYPES]
+        self._files = {path.relative_to(folder).as_posix(): read(path) for path in paths}
 
     @route(
         "GET",
@@ -110,18 +115,15 @@ class Pages:
         # Whether there is such a job or not: the page asks for it and says so.
         return self._send(request, "index.html")
 
-    @route(
-        "GET",
-        "/page/{name}",
-        PUBLIC,
-        {200: FILE, 304: UNCHANGED},
-        asks=(FILE_NAME, IF_NONE_MATCH),
-        refuses=(Code.NOT_FOUND,),
-        store=False,
-    )
+    @file_route("/page/{name}", asks=(FILE_NAME, IF_NONE_MATCH))
     async def page_file(self, request: Request, name: str) -> Response:
         """One file of the page."""
         return self._send(request, name)
+
+    @file_route("/page/{folder}/{name}", asks=(FOLDER_NAME, FILE_NAME, IF_NONE_MATCH))
+    async def page_file_in_folder(self, request: Request, folder: str, name: str) -> Response:
+        """One file of a folder of the page."""
+        return self._send(request, f"{folder}/{name}")
 
     def _send(self, request: Request, name: str, more: dict[str, str] | None = None) -> Response:
         forms = self._files.get(name)

@@ -46,6 +46,7 @@ def test_hardly_anything_is_public() -> None:
         "GET /",
         "GET /jobs/{job_id}",
         "GET /page/{name}",
+        "GET /page/{folder}/{name}",
         "GET /healthz",
         "GET /readyz",
         "GET /openapi.json",

@@ -93,7 +93,7 @@ def paths(path: str) -> Iterator[str]:
 
 def filled(path: str, platform: str, job: str) -> str:
     name = "style.css" if path.startswith("/page/") else "nightly"
-    parts = {"{job_id}": job, "{platform}": platform, "{name}": name}
+    parts = {"{job_id}": job, "{platform}": platform, "{name}": name, "{folder}": "job"}
     return re.sub(r"{\w+}", lambda part: parts[part[0]], path)
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from posixpath import dirname, normpath
 from urllib.parse import urlsplit
 
 import anyio
@@ -36,10 +37,13 @@ async def test_a_browser_gets_the_page(http: httpx2.AsyncClient) -> None:
         assert answer.text == (FOLDER / "index.html").read_text()
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.iterdir()))
+FILES = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in FOLDER.rglob("*.*")}
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
 async def test_each_file_has_its_type_and_is_shut(http: httpx2.AsyncClient, name: str) -> None:
     answer = await http.get(f"/page/{name}")
-    assert answer.content == (FOLDER / name).read_bytes()
+    assert answer.content == FILES[name]
     assert answer.headers["content-type"] == MEDIA_TYPES["." + name.rpartition(".")[2]]
     assert answer.headers["content-security-policy"] == POLICY
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -68,7 +72,16 @@ async def test_what_a_browser_has_is_not_sent_again(http: httpx2.AsyncClient) ->
 
 
 @pytest.mark.parametrize(
-    "path", ["/page/", "/page/none.js", "/page/../app.py", "/page/..%2fapp.py", "/page/%2e%2e%2fapp.py", "/page/a/b"]
+    "path",
+    [
+        "/page/",
+        "/page/none.js",
+        "/page/../app.py",
+        "/page/..%2fapp.py",
+        "/page/%2e%2e%2fapp.py",
+        "/page/a/b",
+        "/page/job/../main.js",
+    ],
 )
 async def test_nothing_else_is_served(gateway: str, path: str) -> None:
     """As bytes, because a client would tidy the path up."""
@@ -79,24 +92,25 @@ async def test_nothing_else_is_served(gateway: str, path: str) -> None:
     assert b'"NOT_FOUND"' in answer
 
 
-def needed_by(name: str, files: dict[str, bytes]) -> set[str]:
-    """A script and whatever it imports at once."""
-    found = re.findall(r'^import .* from "/page/(.*)";$', files[name].decode(), re.MULTILINE)
-    return {name}.union(*(needed_by(each, files) for each in found if each != name))
+def needed_by(name: str) -> set[str]:
+    """A script and all that it imports at once."""
+    found = re.findall(r'^import .* from "(.*)";$', FILES[name].decode(), re.MULTILINE)
+    return {name}.union(*(needed_by(normpath(f"{dirname(name)}/{each}".lstrip("/"))) for each in found))
 
 
 def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
     """No view loads more than 60 KB, unpacked, and what comes when somebody acts is small; packed, it is a third."""
-    files = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
-    for view in ("overview.js", "list.js", "job.js"):
-        sheet = "job.css" if view == "job.js" else "overview.css"
-        loaded = needed_by(view, files) | needed_by("main.js", files)
-        loaded |= {"index.html", "style.css", sheet, "theme.js", "icon.svg"}
-        assert sum(len(files[name]) for name in loaded) < 60 * 1024, view
-        assert sum(len(gzip.compress(files[name])) for name in loaded) < 24 * 1024, view
-    for late in ("submit.js", "signin.js", "asking.js", "acts.js", "find.js", "line.js", "sweeps.js", "asking.css"):
-        assert len(files[late]) < 5 * 1024
-    for name, body in files.items():
+    loaded_at_once = set()
+    for view in ("platforms/overview.js", "platforms/list.js", "job/job.js"):
+        sheet = "job/job.css" if view == "job/job.js" else "platforms/overview.css"
+        loaded = needed_by(view) | needed_by("main.js") | {"index.html", "style.css", sheet, "theme.js", "icon.svg"}
+        assert sum(len(FILES[name]) for name in loaded) < 60 * 1024, view
+        assert sum(len(gzip.compress(FILES[name])) for name in loaded) < 24 * 1024, view
+        loaded_at_once |= loaded
+    late = FILES.keys() - loaded_at_once
+    assert {"dialogs/dialog.css", "dialogs/submit.js", "job/actions.js", "job/waiting.js", "platforms/bulk.js"} <= late
+    assert all(len(FILES[name]) < 5 * 1024 for name in late)
+    for name, body in FILES.items():
         text = body.decode().replace("http://www.w3.org/2000/svg", "")
         assert "http:" not in text, name
         assert "https:" not in text, name

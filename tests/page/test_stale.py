@@ -112,11 +112,11 @@ async def test_a_part_of_the_page_that_does_not_load_is_said_so(standing: Deploy
         await route.abort()
 
     visitor.outage = True
-    await visitor.page.route("**/page/acts.js", refuse)
+    await visitor.page.route("**/page/job/actions.js", refuse)
     await visitor.open(f"{gateway.url}/jobs/{job}")
     await visitor.state("waiting")
     await visitor.page.get_by_role("button", name="cancel", exact=True).click()
-    await visitor.sees("#said", "acts.js could not be loaded")
-    await visitor.page.route("**/page/job.js", refuse)
+    await visitor.sees("#said", "job/actions.js could not be loaded")
+    await visitor.page.route("**/page/job/job.js", refuse)
     await visitor.page.reload()
     await visitor.sees("#first", "This page could not be loaded whole")

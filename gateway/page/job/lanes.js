@@ -1,6 +1,6 @@
 // What happened to a job, from its events alone: a lane for each attempt, and their time axis. Pure.
 
-import { mark, percent } from "/page/words.js";
+import { mark, percent } from "../words.js";
 
 const ENDS = new Set(["completed", "failed", "cancelled"]);
 

@@ -1,8 +1,8 @@
 // Many failed jobs at once: all of a group, in batches that the gateway does one by one, or those that are chosen.
 
-import { act } from "/page/api.js";
-import { confirm, say } from "/page/dialogs.js";
-import { count } from "/page/words.js";
+import { act } from "../api.js";
+import { confirm, say } from "../controls.js";
+import { count } from "../words.js";
 
 const BATCH = 1000; // jobs in one request
 const AT_ONCE = 4; // requests, when single jobs are acted on
@@ -14,7 +14,7 @@ const sure = (n, word, which) => (word === "replay"
   : confirm(`Drop ${count(n, "failed job")}?`, `${which}: gone for good, with their histories.`, `Drop ${n}`, "danger"));
 
 // All that had failed when the question was asked: what fails again meanwhile is not meant, so this comes to an end.
-export async function sweepAll({ platform, error, count: all, newest }, word) {
+export async function actOnGroup({ platform, error, count: all, newest }, word) {
   if (!(await sure(all, word, `${error} on ${platform}`))) return false;
   const body = { error, limit: BATCH, ...(newest && { ended_by: newest.endedAt }), ...(word === "replay" && { by: "the page" }) };
   let total = 0;
@@ -32,7 +32,7 @@ export async function sweepAll({ platform, error, count: all, newest }, word) {
   return true;
 }
 
-export async function sweepChosen(jobs, word) {
+export async function actOnChosen(jobs, word) {
   if (!(await sure(jobs.length, word, jobs.length === 1 ? jobs[0].jobId : "the chosen ones"))) return false;
   const left = [...jobs];
   let n = 0;

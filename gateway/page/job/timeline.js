@@ -1,8 +1,8 @@
 // The lanes of a job, drawn: one for each attempt, on one time axis.
 
-import { h } from "/page/dom.js";
-import { axisOf, gathered } from "/page/lanes.js";
-import { duration } from "/page/words.js";
+import { h } from "../dom.js";
+import { duration } from "../words.js";
+import { axisOf, gathered } from "./lanes.js";
 
 const WAITS = { queued: "queued", waiting: "in line", retry: "retry", delayed: "delayed", children: "waits for its children", reopened: "retried after" };
 

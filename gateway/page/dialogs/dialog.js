@@ -1,9 +1,9 @@
 // Dialogs: a question, the keys, and whatever else is put in one.
 
-import { sheet } from "/page/dialogs.js";
-import { draw, h } from "/page/dom.js";
+import { sheet } from "../controls.js";
+import { draw, h } from "../dom.js";
 
-await sheet("asking");
+await sheet("dialogs/dialog");
 
 // A dialog is made when it is first asked for.
 export function dialog(id, title, ...content) {

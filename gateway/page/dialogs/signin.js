@@ -1,8 +1,8 @@
 // A gateway with keys asks for one. The key itself is not kept: the browser gets a cookie that no script can read.
 
-import { act, Problem } from "/page/api.js";
-import { dialog } from "/page/asking.js";
-import { h } from "/page/dom.js";
+import { act, Problem } from "../api.js";
+import { h } from "../dom.js";
+import { dialog } from "./dialog.js";
 
 const by = (id) => document.getElementById(id);
 

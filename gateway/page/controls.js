@@ -1,7 +1,7 @@
 // What is told to a person, what can be done, and the parts of the page that come when they are first needed.
 
-import { link } from "/page/api.js";
-import { h } from "/page/dom.js";
+import { link } from "./api.js";
+import { h } from "./dom.js";
 
 const line = document.getElementById("said");
 let fading;
@@ -46,6 +46,6 @@ export const action = (words, needs, onclick, { class: tone = "", ...more } = {}
   h("button", { type: "button", class: `${tone} needs-${needs}`.trim(), disabled: link.state === "lost", onclick, ...more }, words);
 
 // Whether to do it; `tone` danger: it cannot be undone.
-export const confirm = async (title, text, yes, tone) => (await part("asking"))?.confirm(title, text, yes, tone);
-export const showKeys = async () => (await part("asking"))?.showKeys();
-export const openSubmit = async (given) => (await part("submit"))?.openSubmit(given);
+export const confirm = async (title, text, yes, tone) => (await part("dialogs/dialog"))?.confirm(title, text, yes, tone);
+export const showKeys = async () => (await part("dialogs/dialog"))?.showKeys();
+export const openSubmit = async (given) => (await part("dialogs/submit"))?.openSubmit(given);

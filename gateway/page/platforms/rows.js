@@ -1,7 +1,7 @@
 // What rows of lists say: how long ago, and long job ids in little room.
 
-import { h } from "/page/dom.js";
-import { duration, keyOf, now } from "/page/words.js";
+import { h } from "../dom.js";
+import { duration, keyOf, now } from "../words.js";
 
 export const since = (seconds) => (seconds < 1 ? "just now" : `${duration(seconds)} ago`);
 export const ago = (iso) => (iso ? since((now() - Date.parse(iso)) / 1000) : "–");

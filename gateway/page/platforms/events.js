@@ -1,7 +1,7 @@
 // What happens on many jobs, as it happens: a single EventSource, opened again by ourselves, closed while nobody looks.
 // It repeats nothing: whoever hears that something was `missed` asks how things stand.
 
-import { link, pause } from "/page/api.js";
+import { link, pause } from "../api.js";
 
 const STEADY_MS = 10_000; // one that ends sooner brought more than we could read, or nothing
 

@@ -1,14 +1,14 @@
 // The overview: a row for each platform, what failed, and who works. Counts are asked for; what runs is heard.
 
-import { act, ask, poll } from "/page/api.js";
-import { deadLetters, DeadLetters } from "/page/dead.js";
-import { action, attempt, confirm } from "/page/dialogs.js";
-import { draw, h } from "/page/dom.js";
-import { hear } from "/page/hear.js";
-import { keyText, short } from "/page/rows.js";
-import { legend, sparkline, Trends } from "/page/trends.js";
-import { workerTable } from "/page/workers.js";
-import { count, duration, exact, jobPath, listPath, now, percent } from "/page/words.js";
+import { act, ask, poll } from "../api.js";
+import { action, attempt, confirm } from "../controls.js";
+import { draw, h } from "../dom.js";
+import { count, duration, exact, jobPath, listPath, now, percent } from "../words.js";
+import { hear } from "./events.js";
+import { deadLetters, DeadLetters } from "./failed.js";
+import { keyText, short } from "./rows.js";
+import { legend, sparkline, Trends } from "./trends.js";
+import { workerTable } from "./workers.js";
 
 const SHOWN = 3; // running jobs in a row
 const SOON_MS = 300; // after an event that changes the counts

@@ -1,7 +1,7 @@
-// What can be done with one job. Each asks once and says what came of it.
+// What a person can do with one job. Each action asks once and says how it went.
 
-import { act } from "/page/api.js";
-import { attempt, confirm, say } from "/page/dialogs.js";
+import { act } from "../api.js";
+import { attempt, confirm, say } from "../controls.js";
 
 export async function copy({ id }) {
   try {

@@ -1,10 +1,10 @@
 // Failed jobs that are still kept, grouped and counted by the store by the type of their error; tried again or dropped.
 
-import { ask } from "/page/api.js";
-import { action, openSubmit, part } from "/page/dialogs.js";
-import { h } from "/page/dom.js";
-import { ago, keyText } from "/page/rows.js";
-import { count, exact, jobPath, listPath } from "/page/words.js";
+import { ask } from "../api.js";
+import { action, openSubmit, part } from "../controls.js";
+import { h } from "../dom.js";
+import { count, exact, jobPath, listPath } from "../words.js";
+import { ago, keyText } from "./rows.js";
 
 const MOST = 1000; // jobs of a group that are listed
 const AGAIN_MS = 30_000;
@@ -94,8 +94,8 @@ function buttons(group, chosen, dead, look) {
   const which = chosen.length ? `${chosen.length} chosen` : group.count > 1 ? "all" : "";
   return ["replay", "drop"].map((word) => action(`${word} ${which}`.trim(), "act", async (event) => {
     event.preventDefault();
-    const sweeps = await part("sweeps");
-    if (sweeps && (chosen.length ? await sweeps.sweepChosen(chosen, word) : await sweeps.sweepAll(group, word))) {
+    const bulk = await part("platforms/bulk");
+    if (bulk && (chosen.length ? await bulk.actOnChosen(chosen, word) : await bulk.actOnGroup(group, word))) {
       dead.forget();
       look();
     }

@@ -1,12 +1,12 @@
 // One job: its lanes, its events as they come, what it was asked and what came of it.
 
-import { ask, link } from "/page/api.js";
-import { action, openSubmit, part, whisper } from "/page/dialogs.js";
-import { draw, h } from "/page/dom.js";
-import { follow } from "/page/follow.js";
-import { History, storyOf, workOf } from "/page/lanes.js";
-import { timeline } from "/page/timeline.js";
-import { clock, day, duration, exact, keyOf, listPath, now, precise, pretty, TONES } from "/page/words.js";
+import { ask, link } from "../api.js";
+import { action, openSubmit, part, whisper } from "../controls.js";
+import { draw, h } from "../dom.js";
+import { clock, day, duration, exact, keyOf, listPath, now, precise, pretty, TONES } from "../words.js";
+import { follow } from "./follow.js";
+import { History, storyOf, workOf } from "./lanes.js";
+import { timeline } from "./timeline.js";
 
 const PIECE = 500; // events in the log, unless asked for more
 const QUIET_MS = 3000; // without news for so long, ask whether its worker still beats
@@ -97,14 +97,14 @@ export async function show(main, id) {
     const worried = story.running && Date.now() - skew - last > QUIET_MS;
     const curious = story.crashes > 0 && (!story.ended || Date.now() - last < 60_000 || !refused);
     if (!worried && !curious && !waits) return;
-    line ??= await import("/page/line.js").catch(() => null);
+    line ??= await import("./waiting.js").catch(() => null);
     if (line) ({ refused, silent } = (await line.askWorkers(id, story.running?.worker, story.ended ? 0 : last + skew)) ?? { refused, silent: null });
     showHead();
     showLanes();
   }
 
   // What can be done comes when it is asked for.
-  const act = async (what, more) => (await part("acts"))?.[what]({ id, path, story, reopen, log, ...more });
+  const act = async (what, more) => (await part("job/actions"))?.[what]({ id, path, story, reopen, log, ...more });
 
   // What is seen
 

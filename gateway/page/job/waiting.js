@@ -1,9 +1,9 @@
 // What no event tells of a job: why it waits, whether its worker still beats, and which late writes were refused.
 // It comes when there is something of that to tell.
 
-import { ask, link } from "/page/api.js";
-import { h } from "/page/dom.js";
-import { clock, count, duration, jobPath } from "/page/words.js";
+import { ask, link } from "../api.js";
+import { h } from "../dom.js";
+import { clock, count, duration, jobPath } from "../words.js";
 
 // An estimate is said in round words.
 const about = (seconds) => (seconds < 50 ? `${Math.max(1, Math.round(seconds))} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : duration(seconds));

@@ -1,13 +1,13 @@
 // The jobs of one platform in one state, page by page; which ones is in the address.
 
-import { ask, link, poll } from "/page/api.js";
-import { deadLetters, DeadLetters } from "/page/dead.js";
-import { action } from "/page/dialogs.js";
-import { draw, h } from "/page/dom.js";
-import { hear } from "/page/hear.js";
-import { ago } from "/page/rows.js";
-import { confirmRestart } from "/page/workers.js";
-import { clock, count, exact, jobPath, keyOf, listPath, TONES } from "/page/words.js";
+import { ask, link, poll } from "../api.js";
+import { action } from "../controls.js";
+import { draw, h } from "../dom.js";
+import { clock, count, exact, jobPath, keyOf, listPath, TONES } from "../words.js";
+import { hear } from "./events.js";
+import { deadLetters, DeadLetters } from "./failed.js";
+import { ago } from "./rows.js";
+import { confirmRestart } from "./workers.js";
 
 const STATES = { waiting: "waiting", active: "running", delayed: "delayed", completed: "completed", failed: "failed", cancelled: "cancelled" };
 const PIECE = 50;

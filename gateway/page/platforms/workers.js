@@ -1,10 +1,10 @@
 // Workers: where each runs, what it does, how long ago it was heard, and how free its loop is.
 
-import { act } from "/page/api.js";
-import { action, attempt, confirm } from "/page/dialogs.js";
-import { h } from "/page/dom.js";
-import { keyText, since } from "/page/rows.js";
-import { bytes, count, duration, exact, jobPath } from "/page/words.js";
+import { act } from "../api.js";
+import { action, attempt, confirm } from "../controls.js";
+import { h } from "../dom.js";
+import { bytes, count, duration, exact, jobPath } from "../words.js";
+import { keyText, since } from "./rows.js";
 
 const JOBS = 3; // named in a row
 const SLOW_SECONDS = 0.25; // a loop that is late by more than this keeps its jobs waiting

@@ -1,7 +1,7 @@
 // One job's events: an EventSource that the page itself opens again, with the id of the last event: a browser gives up
 // on an answer that is no stream, as a proxy's 502, and never on a link that died in silence.
 
-import { link, pause } from "/page/api.js";
+import { link, pause } from "../api.js";
 
 const QUIET_MS = 700; // open for this long: it is live, even when nothing has happened
 const OPEN_MS = 9000; // until an answer begins

@@ -1,9 +1,9 @@
 // The form for a new job.
 
-import { act, ask, Problem } from "/page/api.js";
-import { dialog } from "/page/asking.js";
-import { h } from "/page/dom.js";
-import { jobPath } from "/page/words.js";
+import { act, ask, Problem } from "../api.js";
+import { h } from "../dom.js";
+import { jobPath } from "../words.js";
+import { dialog } from "./dialog.js";
 
 const by = (id) => document.getElementById(id);
 const EXAMPLES = {

@@ -1,8 +1,8 @@
 // Ten minutes of a platform in one small picture: how deep its line was, as a line, and what ended, as bars by outcome.
 
-import { ask } from "/page/api.js";
-import { h } from "/page/dom.js";
-import { TONES } from "/page/words.js";
+import { ask } from "../api.js";
+import { h } from "../dom.js";
+import { TONES } from "../words.js";
 
 const [WIDTH, HEIGHT, SAMPLES, BARS] = [120, 24, 60, 30];
 const AGAIN_MS = 10_000;

@@ -1,10 +1,10 @@
 // A job by its key alone, or by the end of it as the page shows it: each platform is asked.
 
-import { ask } from "/page/api.js";
-import { dialog } from "/page/asking.js";
-import { say } from "/page/dialogs.js";
-import { h } from "/page/dom.js";
-import { jobPath } from "/page/words.js";
+import { ask } from "../api.js";
+import { say } from "../controls.js";
+import { h } from "../dom.js";
+import { jobPath } from "../words.js";
+import { dialog } from "./dialog.js";
 
 const AT_ONCE = 25; // platforms
 const MOST = 500;
