@@ -23,7 +23,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from tailrace.gateway.client.connection import Address, Exchange, NotHTTP, NotTrusted
+from tailrace.gateway.client.connection import Exchange, NotHTTP, NotTrusted, read_address
 from tailrace.gateway.client.event_stream import Frames, TooLarge
 
 OPEN_SECONDS: Final = 20.0  # until an answer begins
@@ -123,7 +123,7 @@ class Following:
         if not _JOB_ID.fullmatch(job):
             raise ValueError("job: a job id is <platform>.<key>, as given when the job was accepted")
         self._job = job
-        self._address = Address.of(url)
+        self._address = read_address(url)
         self._headers = {"Accept": b"text/event-stream", "Cache-Control": b"no-store"}
         if key is not None:
             if not key.isascii() or not key.isprintable() or not key or " " in key:
@@ -153,7 +153,7 @@ class Following:
                 if events := self._take(await self._receive()):
                     return events
             except (NotHTTP, NotTrusted, TooLarge) as error:
-                raise NotAGateway(f"{self._address.name}: {error}", self._job) from error
+                raise NotAGateway(f"{self._address.netloc}: {error}", self._job) from error
             except OSError as error:  # no answer, a broken or a silent connection
                 await self._rest(error)
         return []
@@ -194,10 +194,10 @@ class Following:
         elif exchange.status != 200:
             await self._refused(exchange)
         elif not exchange.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            raise NotAGateway(f"{self._address.name} answered with something that is no stream of events", self._job)
+            raise NotAGateway(f"{self._address.netloc} answered with something that is no stream of events", self._job)
         elif (encoding := exchange.headers.get("content-encoding", "").strip().lower()) not in {"", "identity"}:
             sentence = (
-                f"{self._address.name} answered in {encoding[:20]!r}, which nobody asked for: let proxies leave it"
+                f"{self._address.netloc} answered in {encoding[:20]!r}, which nobody asked for: let proxies leave it"
             )
             raise NotAGateway(sentence, self._job)
 
@@ -252,7 +252,7 @@ class Following:
         try:
             return msgspec.json.decode(data, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise NotAGateway(f"{self._address.name} told an event that is no JSON object", self._job) from error
+            raise NotAGateway(f"{self._address.netloc} told an event that is no JSON object", self._job) from error
 
     # From one connection to the next
 
@@ -268,9 +268,9 @@ class Following:
         pause = max(longest * random.uniform(0.5, 1.0), error.seconds if isinstance(error, Later) else 0.0)
         left = self._heard + self._patience_seconds - anyio.current_time()
         if left <= 0:
-            sentence = f"no gateway at {self._address.name} for {self._patience_seconds:g} s: {reason}"
+            sentence = f"no gateway at {self._address.netloc} for {self._patience_seconds:g} s: {reason}"
             raise GatewayAway(sentence, self._job) from error
         self._failures += 1
         level = logging.WARNING if self._failures == HICCUPS else logging.DEBUG
-        log.log(level, "gateway_away job=%s gateway=%s reason=%r", self._job, self._address.name, reason)
+        log.log(level, "gateway_away job=%s gateway=%s reason=%r", self._job, self._address.netloc, reason)
         await anyio.sleep(min(pause, left))
