@@ -5,42 +5,41 @@ comes back: what it shows may have a gap, and the histories of its jobs tell the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Literal
+from collections.abc import AsyncIterator, Sequence
 
 import anyio
-from msgspec import Struct
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tailrace.gateway.live.frames import RESET, farewell, greeting, store_away
-from tailrace.gateway.live.job_stream import LAST_ID, StreamConnection
+from tailrace.gateway.live.frames import (
+    PING,
+    RESET,
+    STREAM_ID,
+    JobFrame,
+    LargeEvent,
+    farewell,
+    greeting,
+    store_away,
+)
+from tailrace.gateway.live.job_stream import LAST_ID, StreamConnection, last_id_of
 from tailrace.gateway.live.live import Live
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import Event
-from tailrace.streams.keys import join_id, split_id
-from tailrace.streams.messages import Hint, encode
+from tailrace.streams.keys import split_id
 from tailrace.streams.policies import Platforms
-from tailrace.streams.words import JobId, Ordinal
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
 MOST_JOBS = 1000  # that one client may name
 FEED_SECONDS = 1.0  # for the feed to be read again, when nobody has watched before
 
-# A browser comes back with the last id it was given. The events have none, so the stream itself has one.
-OPENING = b"id: live\n"
-PING_EVENT = ServerSentEvent(comment="ping", sep="\n")
-
 # The library would cut streams off within half a second of a signal; ours say farewell when the server closes them.
 AppStatus.enable_automatic_graceful_drain = False
-
 
 route = group("events")
 
@@ -48,124 +47,100 @@ PLATFORMS = Parameter("EventsPlatform", "query", "platform", "Only of these plat
 JOBS = Parameter("EventsJobs", "query", "jobs", f"Only of these jobs, with commas between; {MOST_JOBS} at most.")
 
 
-class LargeEvent(Struct, frozen=True):
-    """Stands for an event that is too large for the stream of all jobs; the history of its job has it."""
+class AllJobsStream(EventSourceResponse):
+    """The answer to one client: the library sends pings and notices when the client leaves.
 
-    jobId: JobId
-    seq: Ordinal
-    status: Literal["large"]
+    The task of the feed adds frames, which all clients share; the task of the client sends them.
+    """
 
-
-class Client:
-    """What one client wants to hear, and what it has not been sent yet."""
-
-    def __init__(self, platforms: frozenset[str], jobs: frozenset[str] | None) -> None:
+    def __init__(
+        self, live: Live, platforms: frozenset[str], jobs: frozenset[str] | None, ping_seconds: float, *, missed: bool
+    ) -> None:
+        """`jobs`: only these; None: all jobs of the platforms. `missed`: the client may have missed events."""
+        super().__init__(self._frames(), ping=ping_seconds, ping_message_factory=ping)
+        del self.headers["connection"]  # uvicorn decides whether the connection stays open
+        self._live = live
         self._platforms = platforms
         self._jobs = jobs
-        self._unsent: list[bytes] = []  # shared with all others
-        self._size = 0
-        self._began = False
+        self._missed = missed
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._news = asyncio.Event()
         self._connection: StreamConnection | None = None
         self._over = False
-        self.news = asyncio.Event()
 
-    def connect(self, connection: StreamConnection) -> None:
-        self._connection = connection
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        self._connection = scope["state"]["connection"]
+        with self._live.telling(self):
+            with anyio.move_on_after(FEED_SECONDS):
+                await self._live.heard.wait()
+            # A client that has the head may act at once and expects to hear of that, but of nothing before it.
+            self._unsent, self._unsent_bytes = [], 0
+            await super().__call__(scope, receive, send)
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        if not self._live.heard.is_set():
+            yield STREAM_ID + (farewell() if self._live.closing else store_away())
+            return
+        yield STREAM_ID + greeting() + (RESET if self._missed else b"")
+        while not self._live.closing:
+            if frames := self.take():
+                yield frames
+            else:
+                await self._news.wait()
+        yield farewell()
 
     def wants(self, platform: str) -> bool:
         return platform in self._platforms
 
-    def hear(self, job_id: str, frame: bytes) -> None:
-        if self._jobs is None or job_id in self._jobs:
-            self._add(frame)
-
-    def begin(self) -> None:
-        """From here on it is told of everything, or that something is missing."""
-        self._began = True
+    def hear(self, frames: Sequence[JobFrame]) -> None:
+        jobs = self._jobs
+        if wanted := [frame for job_id, frame in frames if jobs is None or job_id in jobs]:
+            self._add(wanted)
 
     def doubt(self) -> None:
-        """The feed may have been cut."""
-        if self._began:
-            self._add(RESET)
+        self._add([RESET])
 
-    def _add(self, frame: bytes) -> None:
+    def _add(self, frames: list[bytes]) -> None:
         if self._over:
             return
-        self._unsent.append(frame)
-        self._size += len(frame)
-        if self._size > MOST_BYTES:
+        self._unsent += frames
+        self._unsent_bytes += sum(map(len, frames))
+        if self._unsent_bytes > MOST_BYTES:
             self._cut()
-        self.news.set()
+        self._news.set()
 
     def take(self) -> bytes:
         """What to send next, as far as it fits into one send."""
-        self.news.clear()
-        if self._size <= SEND_BYTES:
-            frames, self._unsent, self._size = b"".join(self._unsent), [], 0
-            return frames
-        size, stop = len(self._unsent[0]), 1
-        while stop < len(self._unsent) and size + len(self._unsent[stop]) <= SEND_BYTES:
-            size += len(self._unsent[stop])
-            stop += 1
+        self._news.clear()
+        stop, size = len(self._unsent), self._unsent_bytes
+        while size > SEND_BYTES and stop > 1:
+            stop -= 1
+            size -= len(self._unsent[stop])
         frames = b"".join(self._unsent[:stop])
         del self._unsent[:stop]
-        self._size -= size
+        self._unsent_bytes -= size
         return frames
 
     def close(self) -> None:
-        """Have its own task say farewell, unless that waits for a client that does not read."""
+        """Have the client's task say farewell, unless it waits for a client that does not read."""
         if self._connection and self._connection.flow.write_paused:
             self._cut()
-        self.news.set()
+        self._news.set()
 
     def _cut(self) -> None:
         """Drop the connection and all that is unsent."""
         self._over = True
-        self._unsent, self._size = [], 0
+        self._unsent, self._unsent_bytes = [], 0
         if self._connection:
             self._connection.transport.abort()
 
 
-class Audience:
-    """All clients of such streams. An event is written down once, and shared by whoever wants to hear it."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._clients: set[Client] = set()
-
-    @contextmanager
-    def holding(self, client: Client) -> Iterator[None]:
-        """Tell a client of what happens for as long as this lasts."""
-        self._clients.add(client)
-        self._live.tell(self)
-        try:
-            yield
-        finally:
-            self._clients.discard(client)
-            if not self._clients:
-                self._live.leave(self)
-
-    def wants(self, platform: str) -> bool:
-        return any(client.wants(platform) for client in self._clients)
-
-    def hear(self, platform: str, hints: Sequence[Hint]) -> None:
-        clients = [client for client in self._clients if client.wants(platform)]
-        for hint in hints:
-            job_id = join_id(platform, hint.key)
-            # Too large to travel in the feed: where it can be read.
-            event = hint.event or encode(LargeEvent(job_id, hint.seq, "large"))
-            frame = b"data: %b\n\n" % event
-            for client in clients:
-                client.hear(job_id, frame)
-
-    def doubt(self, platform: str | None) -> None:
-        for client in self._clients:
-            if platform is None or client.wants(platform):
-                client.doubt()
-
-    def close(self) -> None:
-        for client in self._clients:
-            client.close()
+def ping() -> ServerSentEvent:
+    return PING  # type: ignore[return-value] # the library passes bytes on as they are
 
 
 class Everything:
@@ -173,7 +148,6 @@ class Everything:
 
     def __init__(self, live: Live, platforms: Platforms, ping_seconds: float) -> None:
         self._live = live
-        self._audience = Audience(live)
         self._platforms = platforms
         self._ping_seconds = ping_seconds
 
@@ -202,44 +176,13 @@ class Everything:
                 platforms |= {self._platforms.known(split_id(job_id)[0])} if not query.get("platform") else set()
             except WrongField as error:
                 raise WrongField("jobs", error.reason) from None
-        client = Client(platforms or frozenset(self._platforms), frozenset(jobs) or None)
-        last_id = request.headers.get("last-event-id") or query.get("lastEventId")
-        return Telling(self._live, self._audience, client, self._ping_seconds, missed=bool(last_id))
-
-
-class Telling(EventSourceResponse):
-    """The answer to one client: the library sends pings and notices when the client leaves."""
-
-    def __init__(self, live: Live, audience: Audience, client: Client, ping_seconds: float, *, missed: bool) -> None:
-        super().__init__(self._frames(), ping=ping_seconds, ping_message_factory=lambda: PING_EVENT)
-        del self.headers["connection"]  # uvicorn decides whether the connection stays open
-        self._live = live
-        self._audience = audience
-        self._client = client
-        self._missed = missed
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "HEAD":
-            await super().__call__(scope, receive, send)
-            return
-        self._client.connect(scope["state"]["connection"])
-        with self._audience.holding(self._client):
-            with anyio.move_on_after(FEED_SECONDS):
-                await self._live.heard.wait()
-            self._client.begin()  # a client that has the head may act at once and expects to hear of it
-            await super().__call__(scope, receive, send)
-
-    async def _frames(self) -> AsyncIterator[bytes]:
-        if not self._live.heard.is_set():
-            yield OPENING + (farewell() if self._live.closing else store_away())
-            return
-        yield OPENING + greeting() + (RESET if self._missed else b"")
-        while not self._live.closing:
-            if frames := self._client.take():
-                yield frames
-            else:
-                await self._client.news.wait()
-        yield farewell()
+        return AllJobsStream(
+            self._live,
+            platforms or frozenset(self._platforms),
+            frozenset(jobs) or None,
+            self._ping_seconds,
+            missed=bool(last_id_of(request)),
+        )
 
 
 def listed(text: str | None) -> list[str]:

@@ -1,9 +1,9 @@
 """A channel: the visible history of one watched job as frames, encoded once and shared by all who watch it."""
 
 import time
-from collections.abc import Sequence
 from typing import Protocol
 
+from tailrace.gateway.live.frames import event_frame, has_event, has_id
 from tailrace.gateway.live.history_pages import number_of
 from tailrace.streams.history.fold import Fold, Head, read_head
 from tailrace.streams.keys import PlatformKeys
@@ -19,10 +19,6 @@ class Watcher(Protocol):
     def wake(self) -> None: ...
 
 
-def frame(head: Head, raw: bytes) -> bytes:
-    return b"id: %b\ndata: %b\n\n" % (head.id.encode(), raw)
-
-
 class HeldFrames:
     """Frames of a history, from behind some event on.
 
@@ -33,11 +29,11 @@ class HeldFrames:
     def __init__(self, job_id: str, base: int) -> None:
         """`base`: the number of the event that the frames begin behind; 0: they begin with the first."""
         self.base = base
-        self.base_id = b""
+        self.base_id = ""
         self.frames: list[bytes] = []
         self.fold = Fold(job_id)
         self.seq = 0  # of the newest event shown
-        self._entries = max(0, base - 1)  # of the log, as far as it is in here
+        self._entries = base - 1  # of the log, as far as it is in here
         self._last = b""  # the last of them
 
     @property
@@ -48,44 +44,31 @@ class HeldFrames:
     @property
     def next_read(self) -> int:
         """The number of the event to read the log from: the last one held, so that it can be compared."""
-        return self._entries + 1
+        return max(1, self._entries + 1)
 
     def take(self, part: LogPart) -> bool:
         """Take the log as read from `next_read` on. False: it does not continue what is held."""
-        if self._last:
-            return self._extend(part.events)
-        return self._begin_behind(part) if self.base else self._begin(part.events)
-
-    def _begin(self, events: Sequence[bytes]) -> bool:
+        events = part.events
+        if self._last or self.base:
+            if not events or not (events[0] == self._last if self._last else self._begin_behind(part)):
+                return False
+            events = events[1:]
         for raw in events:
-            self._fold(raw)
-        self._entries -= 1  # `queued` is not in the log
+            head = read_head(raw)
+            if head is not None and self.fold.accept(head):
+                self._show(head, raw)
+            self._entries += 1
+            self._last = raw
         return True
 
     def _begin_behind(self, part: LogPart) -> bool:
-        """Only a log in order can be read from anywhere."""
-        head = read_head(part.events[0]) if part.in_order and part.events else None
-        if head is None or head.seq != self.base:
+        """Go on behind the first of these events. Only a log in order can be read from anywhere."""
+        head = read_head(part.events[0])
+        if head is None or head.seq != self.base or not part.in_order:
             return False
-        self.base_id = head.id.encode()
-        self.seq = head.seq
+        self.base_id, self.seq, self._last = head.id, head.seq, part.events[0]
         self.fold.begin_after(head)
-        self._last = part.events[0]
-        return self._extend(part.events)
-
-    def _extend(self, events: Sequence[bytes]) -> bool:
-        if not events or events[0] != self._last:
-            return False
-        for raw in events[1:]:
-            self._fold(raw)
         return True
-
-    def _fold(self, raw: bytes) -> None:
-        self._entries += 1
-        self._last = raw
-        head = read_head(raw)
-        if head is not None and self.fold.accept(head):
-            self._show(head, raw)
 
     def follow(self, hint: Hint) -> bool:
         """Take a word of the feed if it is the very next event or an old one. False: only the log can tell."""
@@ -93,8 +76,7 @@ class HeldFrames:
             if hint.event is None or hint.seq <= self.base:
                 return True
             place = hint.seq - self.base - 1
-            held = self.frames[place] if place < len(self.frames) else b""
-            return held.endswith(b"\ndata: %b\n\n" % hint.event)
+            return place < len(self.frames) and has_event(self.frames[place], hint.event)
         if hint.event is None or hint.seq != self.seq + 1:
             return False
         head = read_head(hint.event)
@@ -106,15 +88,15 @@ class HeldFrames:
         return True
 
     def _show(self, head: Head, raw: bytes) -> None:
-        self.frames.append(frame(head, raw))
+        self.frames.append(event_frame(raw, head.id))
         self.seq = head.seq
 
-    def has(self, number: int, event_id: bytes) -> bool:
+    def has(self, number: int, event_id: str) -> bool:
         """Whether the event of this number has this id."""
         if number == self.base:
             return self.base_id == event_id
         place = number - self.base - 1
-        return 0 <= place < len(self.frames) and self.frames[place].startswith(b"id: %b\n" % event_id)
+        return 0 <= place < len(self.frames) and has_id(self.frames[place], event_id)
 
     def continues(self, shown: "HeldFrames") -> bool:
         """Whether all that was shown stands here too, at the same places."""
@@ -235,9 +217,8 @@ class Channel:
         number = number_of(last_id)
         if number is None or self._held is None:
             return None
-        if self._held.has(number, last_id.encode()):
+        if self._held.has(number, last_id):
             return number
-        # Where somebody has written into the log, an event may have another place than its number says.
-        begin = b"id: %b\n" % last_id.encode()
+        # Where the log was written into by hand, an event may have another place than its number says.
         places = enumerate(self._held.frames, self._held.base + 1)
-        return next((place for place, held in places if held.startswith(begin)), None)
+        return next((place for place, held in places if has_id(held, last_id)), None)

@@ -1,6 +1,16 @@
-"""What a stream says beside the events, as bytes."""
+"""The frames of our event streams as bytes: how a frame is written is said here alone."""
 
 import random
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tailrace.streams.keys import join_id
+from tailrace.streams.messages import Hint, encode
+from tailrace.streams.words import JobId, Ordinal
+
+JobFrame = tuple[str, bytes]  # the id of a job, and the frame of one of its events
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -12,17 +22,48 @@ RESET = b"event: reset\ndata: {}\n\n"
 END = b"event: end\ndata: {}\n\n"
 PING = b": ping\n\n"
 
+# A browser comes back with the last id it was given. The events of all jobs have none, so their stream itself has one.
+STREAM_ID = b"id: live\n"
+
+
+def event_frame(event: bytes, event_id: str = "") -> bytes:
+    return b"id: %b\ndata: %b\n\n" % (event_id.encode(), event) if event_id else b"data: %b\n\n" % event
+
+
+def has_id(frame: bytes, event_id: str) -> bool:
+    return frame.startswith(b"id: %b\n" % event_id.encode())
+
+
+def has_event(frame: bytes, event: bytes) -> bool:
+    return frame.endswith(b"\ndata: %b\n\n" % event)
+
+
+class LargeEvent(Struct, frozen=True):
+    """Stands for an event that is too large for the stream of all jobs; the history of its job has it."""
+
+    jobId: JobId
+    seq: Ordinal
+    status: Literal["large"]
+
+
+def frames_of(platform: str, hints: Sequence[Hint]) -> list[JobFrame]:
+    """The frames of the stream of all jobs."""
+    named = [(join_id(platform, hint.key), hint) for hint in hints]
+    return [
+        (job_id, event_frame(hint.event or encode(LargeEvent(job_id, hint.seq, "large")))) for job_id, hint in named
+    ]
+
 
 def greeting() -> bytes:
-    """When to come back, should the connection break: by chance, so that many clients do not come as one."""
+    """When to come back after a broken connection: a random time, so that many clients do not come at once."""
     return b"retry: %d\n\n" % random.randint(500, 1500)
 
 
 def farewell() -> bytes:
-    """We close: come back, to another gateway."""
+    """The gateway closes the stream: come back, to another gateway."""
     return b": this gateway ends; come back\nretry: %d\n\n" % random.randint(500, 2500)
 
 
 def store_away() -> bytes:
-    """Not 503: on that a browser's EventSource gives up for ever."""
+    """Not 503: a browser's EventSource would give up for ever."""
     return b": the store does not answer; come back\nretry: %d\n\n" % random.randint(2000, 4000)

@@ -1,4 +1,4 @@
-"""Kept histories: one read of the store for all who ask at once and, when the job has ended, for a second more."""
+"""Histories of ended jobs, kept for a second, and one read of the store for all clients that ask at once."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tailrace.streams.keys import PlatformKeys
 
-KEPT_SECONDS = 1.0  # an ended job may be reopened or forgotten: what is told about it is never older than this
+KEPT_SECONDS = 1.0  # an ended job may be reopened or forgotten: no answer about it is older than this
 KEPT_BYTES = 64 * 1024 * 1024
 
 
@@ -18,72 +18,60 @@ class Told(NamedTuple):
     etag: bytes | None  # of a job that has ended: only that one may be kept, here and by clients
 
 
-class Kept(NamedTuple):
-    told: Told
-    until: float
-
-
 class KeptHistories:
-    """The newest word about each job that is asked for. Nothing is kept of jobs that may still change."""
+    """The newest history of each job that clients ask for. Nothing is kept of jobs that may still change."""
 
     def __init__(self, read: Callable[[PlatformKeys, str], Awaitable[Told]], most_bytes: int = KEPT_BYTES) -> None:
         self._read = read
         self._most_bytes = most_bytes
-        self._kept: dict[str, Kept] = {}  # in the order of their reads, so the first is the first to be dropped
+        self._kept: dict[str, tuple[Told, float]] = {}  # with its last moment; in the order of their reads
         self._bytes = 0
-        self._asking: dict[str, list[asyncio.Future[Told]]] = {}  # who waits for the next read of a job
-        self._readers: set[asyncio.Task[None]] = set()
+        self._next: dict[str, asyncio.Future[Told]] = {}  # the read of a job that has not begun yet
+        self._readers: dict[str, asyncio.Task[None]] = {}
 
     def get(self, job_id: str) -> Told | None:
-        kept = self._kept.get(job_id)
-        return kept.told if kept and kept.until > time.monotonic() else None
+        told, until = self._kept.get(job_id, (None, 0.0))
+        return told if until > time.monotonic() else None
 
     async def read(self, keys: PlatformKeys, key: str) -> Told:
-        """The history by a read that begins now or later: who comes while one is under way shares the one after it.
+        """The history by a read that begins now or later: clients that ask during one read share the next.
 
-        To share the one under way would be to answer with what was true before the question.
+        To share the read under way would be to answer with what was true before the question.
         """
         job_id = keys.id(key)
-        answer: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
-        if job_id in self._asking:
-            self._asking[job_id].append(answer)
-        else:
-            self._asking[job_id] = [answer]
-            reader = asyncio.create_task(self._answer(keys, key))  # not the caller's own: that one may be cancelled
-            self._readers.add(reader)
-            reader.add_done_callback(self._readers.discard)
-        return await answer
+        if job_id not in self._next:
+            self._next[job_id] = asyncio.get_running_loop().create_future()
+        answer = self._next[job_id]
+        if job_id not in self._readers:  # a task of its own: the caller's may be cancelled
+            self._readers[job_id] = asyncio.create_task(self._answer(keys, key))
+        return await asyncio.shield(answer)
 
     async def _answer(self, keys: PlatformKeys, key: str) -> None:
         job_id = keys.id(key)
-        while asking := self._asking[job_id]:
-            self._asking[job_id] = []
+        while answer := self._next.pop(job_id, None):
             begun = time.monotonic()
             try:
                 told = await self._read(keys, key)
             except Exception as error:
-                for answer in asking:
-                    if not answer.done():
-                        answer.set_exception(error)
+                answer.set_exception(error)
+                answer.exception()  # if all clients have left, asyncio would complain that it was never looked at
                 continue
             if told.etag is not None:
-                self._keep(job_id, Kept(told, begun + KEPT_SECONDS))
-            for answer in asking:
-                if not answer.done():
-                    answer.set_result(told)
-        del self._asking[job_id]
+                self._keep(job_id, told, begun + KEPT_SECONDS)
+            answer.set_result(told)
+        del self._readers[job_id]
 
-    def _keep(self, job_id: str, kept: Kept) -> None:
+    def _keep(self, job_id: str, told: Told, until: float) -> None:
         self._drop(job_id)
-        self._kept[job_id] = kept
-        self._bytes += len(kept.told.body)
+        self._kept[job_id] = told, until
+        self._bytes += len(told.body)
         now = time.monotonic()
         while self._kept:
             oldest = next(iter(self._kept))
-            if self._bytes <= self._most_bytes and self._kept[oldest].until > now:
+            if self._bytes <= self._most_bytes and self._kept[oldest][1] > now:
                 break
             self._drop(oldest)
 
     def _drop(self, job_id: str) -> None:
-        if kept := self._kept.pop(job_id, None):
-            self._bytes -= len(kept.told.body)
+        if job_id in self._kept:
+            self._bytes -= len(self._kept.pop(job_id)[0].body)

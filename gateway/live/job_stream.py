@@ -7,13 +7,14 @@ wakes a task for each client and passes through the layers of an ASGI response, 
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from tailrace.gateway.live.channel import Channel
 from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
@@ -39,26 +40,16 @@ LAST_ID: Final = (
 SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
 
 
-class Transport(Protocol):
-    def write(self, data: bytes) -> None: ...
-    def writelines(self, parts: Iterable[bytes]) -> None: ...
-    def is_closing(self) -> bool: ...
-    def abort(self) -> None: ...
-
-
-class Flow(Protocol):
-    write_paused: bool  # the client has enough unread already
-
-    async def drain(self) -> None: ...
-
-
 class StreamConnection(Protocol):
     """What a stream needs of the connection that its request came by."""
 
-    @property
-    def transport(self) -> Transport: ...
-    @property
-    def flow(self) -> Flow: ...
+    transport: asyncio.Transport
+    flow: FlowControl
+
+
+def last_id_of(request: Request) -> str:
+    """The id of the last event that the client has, or an empty string."""
+    return request.headers.get("last-event-id") or request.query_params.get("lastEventId") or ""
 
 
 class Streams:
@@ -85,8 +76,7 @@ class Streams:
         Each event is one default `message`. `event: end` comes after the last one, `event: reset` before everything is
         told anew; both have `data: {}`. While the store is away there is one comment, and the stream closes: come back.
         """
-        last_id = request.headers.get("last-event-id") or request.query_params.get("lastEventId") or ""
-        return Stream(self._live, keys, key, last_id, self._ping_seconds)
+        return Stream(self._live, keys, key, last_id_of(request), self._ping_seconds)
 
 
 class Stream(Response):

@@ -1,13 +1,14 @@
 """Live: the channels of all watched jobs, and the one task that brings those that fell behind up to their logs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Container, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Protocol
 
 import structlog
 
 from tailrace.gateway.live.channel import Channel, Watcher
+from tailrace.gateway.live.frames import JobFrame, frames_of
 from tailrace.streams.errors import AccessDenied, JobNotFound, NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint
@@ -30,8 +31,8 @@ class Listener(Protocol):
     """Somebody who wants to hear of every job of some platforms."""
 
     def wants(self, platform: str) -> bool: ...
-    def hear(self, platform: str, hints: Sequence[Hint]) -> None: ...
-    def doubt(self, platform: str | None) -> None: ...
+    def hear(self, frames: Sequence[JobFrame]) -> None: ...
+    def doubt(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -64,15 +65,16 @@ class Live:
             return lambda _: True
         return lambda key: (platform, key) in self._channels
 
-    def tell(self, listener: Listener) -> None:
-        """Tell somebody of every event from now on."""
+    @contextmanager
+    def telling(self, listener: Listener) -> Iterator[None]:
+        """Tell a listener of every event for as long as this lasts."""
         self._listeners.add(listener)
         self.watched.set()
-
-    def leave(self, listener: Listener) -> None:
-        """Tell it no more."""
-        self._listeners.discard(listener)
-        self._rest()
+        try:
+            yield
+        finally:
+            self._listeners.discard(listener)
+            self._rest()
 
     def _rest(self) -> None:
         """Without anybody to tell, the feed need not be read."""
@@ -117,9 +119,10 @@ class Live:
 
     def hear(self, platform: str, hints: Sequence[Hint]) -> None:
         """Pass on what the feed says."""
-        for listener in self._listeners:
-            if listener.wants(platform):
-                listener.hear(platform, hints)
+        if listeners := [each for each in self._listeners if each.wants(platform)]:
+            frames = frames_of(platform, hints)
+            for listener in listeners:
+                listener.hear(frames)
         grown = set()
         for hint in hints:
             channel = self._channels.get((platform, hint.key))
@@ -138,7 +141,7 @@ class Live:
         """Words of the feed may have been missed, on one platform or on all: look at the logs."""
         for listener in self._listeners:
             if platform is None or listener.wants(platform):
-                listener.doubt(platform)
+                listener.doubt()
         self.compare(platform)
 
     def compare(self, platform: str | None = None) -> None:

@@ -1,12 +1,12 @@
 """feed: who was away for long knows whether it missed something, and only those who asked for it are told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 
 import pytest
 
-from tailrace.gateway.live.all_jobs import Audience, Client
+from tailrace.gateway.live.all_jobs import AllJobsStream
 from tailrace.gateway.live.feed import LONG_MS, Feed, far_apart
 from tailrace.gateway.live.frames import RESET
 from tailrace.gateway.live.live import Live
@@ -25,43 +25,40 @@ end
 return redis.call('XTRIM', KEYS[1], 'MAXLEN', ARGV[4])"""
 
 
-class Ears:
+class Ears(Live):
     """Hears one feed, and remembers what it was told."""
 
     def __init__(self, store: Store) -> None:
+        super().__init__(store)
         self.store = store
         self.told: list[int | str] = []
+        self.watched.set()
 
-    def wants(self, platform: str) -> bool:
-        return True
+    def watches(self, platform: str) -> Callable[[str], bool]:
+        return lambda _: True
 
     def hear(self, platform: str, hints: Sequence[Hint]) -> None:
         self.told += [hint.seq for hint in hints]
 
-    def doubt(self, platform: str | None) -> None:
+    def doubt(self, platform: str | None = None) -> None:
         self.told.append(f"doubt {platform}")
-
-    def close(self) -> None:
-        pass
 
     async def add(self, first: int, last: int, step: int = 1, keep: int = 10_000) -> None:
         """Entries whose ids are far in the past, where time passes as we like."""
         await self.store.command("EVAL", ADD, 1, EVENTS, first, last, step, keep)
-        await self.heard(last)
+        await self.hears(last)
 
-    async def heard(self, word: int | str) -> None:
+    async def hears(self, word: int | str) -> None:
         await eventually(f"{word} is heard", lambda: asyncio.sleep(0, word in self.told))
 
 
 @pytest.fixture
 async def ears(store_url: str) -> AsyncIterator[Ears]:
     async with Store(store_url) as store:
-        live = Live(store)
         ears = Ears(store)
-        live.tell(ears)
-        feed = asyncio.create_task(Feed(store, ["ably", "research"], live).run())
+        feed = asyncio.create_task(Feed(store, ["ably", "research"], ears).run())
         try:
-            await ears.heard("doubt None")  # it listens from now on
+            await ears.hears("doubt None")  # it listens from now on
             yield ears
         finally:
             feed.cancel()
@@ -97,7 +94,7 @@ async def test_who_falls_behind_what_the_feed_keeps_is_told(ears: Ears) -> None:
     await ears.add(1, 500)
     assert "doubt ably" not in ears.told
     await ears.store.command("EVAL", ADD, 1, EVENTS, 501, 1000, 1, 250)
-    await ears.heard("doubt ably")
+    await ears.hears("doubt ably")
     await ears.add(1001, 1001)
 
 
@@ -105,19 +102,17 @@ async def test_a_stream_that_begins_anew_is_told_as_one_that_was_cut(ears: Ears)
     await ears.add(1, 3)
     await ears.store.command("DEL", EVENTS)
     await ears.add(3 + LONG_MS, 3 + LONG_MS)
-    await ears.heard("doubt ably")
+    await ears.hears("doubt ably")
 
 
 async def test_only_who_asked_for_the_platform_is_told_of_a_cut(store_url: str) -> None:
     async with Store(store_url) as store:
-        audience = Audience(Live(store))
-        shop, other = (Client(frozenset({name}), None) for name in ("ably", "research"))
-        with audience.holding(shop), audience.holding(other):
-            for client in (shop, other):
-                client.begin()
-            audience.doubt("ably")
+        live = Live(store)
+        shop, other = (AllJobsStream(live, frozenset({name}), None, 15, missed=False) for name in ("ably", "research"))
+        with live.telling(shop), live.telling(other):
+            live.doubt("ably")
             assert (shop.take(), other.take()) == (RESET, b"")
-            audience.doubt(None)
+            live.doubt()
             assert (shop.take(), other.take()) == (RESET, RESET)
 
 
