@@ -1,15 +1,16 @@
-"""A job's visible history, read from the store: its past, and its events as they come."""
+"""A job followed in the store: its visible events as they come, and its end."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
 
-from tailrace.streams.errors import JobNotFound, NoStore, WrongField
-from tailrace.streams.history.fold import Fold, read_head, visible
+from tailrace.streams.errors import NoStore
+from tailrace.streams.history.fold import read_head
+from tailrace.streams.history.pages import Histories
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import Record
-from tailrace.streams.replies import read_feed, read_feed_ends, read_job, read_logs, to_hints
+from tailrace.streams.replies import read_feed, read_feed_ends, read_job, to_hints
 from tailrace.streams.store.connection import Store
 
 WAIT_MS = 2000  # then the log is read without a hint, should one have been trimmed away
@@ -19,8 +20,8 @@ AWAY_SECONDS = 0.5
 async def read_visible(store: Store, job_id: str) -> tuple[Record, list[bytes]]:
     """A job's record and its visible events, as JSON."""
     platform, key = split_id(job_id)
-    record, events = await read_job(store, PlatformKeys(platform), key)
-    return record, [raw for _, raw in visible(job_id, events)]
+    page = await Histories(store).whole(PlatformKeys(platform), key)
+    return page.record, page.events
 
 
 async def follow(
@@ -28,50 +29,33 @@ async def follow(
 ) -> AsyncIterator[bytes]:
     """The visible events of a job as they come, to its end; `after` is the id of the last one that is known.
 
-    Once begun, it outlives an outage of the store, which `on_outage` hears of once.
+    Once begun, it outlives an outage of the store, which `on_outage` hears of once. Raises `WrongField` when the job
+    has no event with the id `after`.
     """
     platform, key = split_id(job_id)
-    keys = PlatformKeys(platform)
-    fold = Fold(job_id)
-    read = 0  # events read so far, `queued` included
-    if after is not None:
-        read = await resume(store, keys, key, after, fold)
-    away = False
+    keys, histories = PlatformKeys(platform), Histories(store)
+    last_id, begun, away = after or "", False, False
     async with listening(store, keys) as hints:
         while True:
             try:
                 # The feed is a hint that there is something to read; the log is the truth.
-                record, events = await read_job(store, keys, key, first=read + 1)
-                read += len(events)
-                for raw in events:
-                    if (head := read_head(raw)) and fold.accept(head):
-                        yield raw
-                if fold.ended or record.state.ended:
+                page = await histories.page(keys, key, last_id, None)
+                begun = True
+                for raw in page.events:
+                    yield raw
+                if page.events and (head := read_head(page.events[-1])):
+                    last_id = head.id
+                if page.record.state.ended:
                     return
                 await hints.wait(key)
                 away = False
             except NoStore as error:
-                if not read:
+                if not begun:
                     raise
                 if not away:
                     on_outage(error)
                 away = True
                 await anyio.sleep(AWAY_SECONDS)
-
-
-async def resume(store: Store, keys: PlatformKeys, key: str, after: str, fold: Fold) -> int:
-    """Go on behind the event with this id; its number. Raises `WrongField` when the job has no such event."""
-    number = after.partition("-")[0]
-    seq = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else 0
-    (reply,) = await read_logs(store, [(keys, key, max(1, seq))], 1)
-    part = reply.part()
-    if part is None:
-        raise JobNotFound(keys.id(key))
-    head = read_head(part.events[0]) if part.events and seq else None
-    if head is None or head.id != after:
-        raise WrongField("after", f"job {keys.id(key)} has no event {after[:100]}")
-    fold.begin_after(head)
-    return seq
 
 
 async def wait_for_end(store: Store, job_id: str) -> tuple[Record, bytes]:

@@ -4,8 +4,8 @@ import time
 from typing import Protocol
 
 from tailrace.gateway.live.frames import event_frame, has_event, has_id
-from tailrace.gateway.live.history_pages import number_of
 from tailrace.streams.history.fold import Fold, Head, read_head
+from tailrace.streams.history.pages import number_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint
 from tailrace.streams.replies import LogPart

@@ -18,10 +18,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from tailrace.gateway.live.channel import Channel
 from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
-from tailrace.gateway.live.history_pages import number_of
 from tailrace.gateway.live.live import AWAY, Live
 from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
 from tailrace.streams.history.events import Event
+from tailrace.streams.history.pages import number_of
 from tailrace.streams.keys import PlatformKeys
 
 route = group("events")

@@ -10,11 +10,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tailrace.gateway.access.reach import Reach
 from tailrace.gateway.etags import ASK_AGAIN, NOT_MODIFIED, asked_for, etag_of, is_known, tagged_reply
 from tailrace.gateway.live.history_cache import KeptHistories, Told
-from tailrace.gateway.live.history_pages import Histories, HistoryPage, is_end
 from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, group, kept
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import Event, queued_event
+from tailrace.streams.history.pages import Histories, HistoryPage, is_end
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.replies import read_job
 from tailrace.streams.store.connection import Store

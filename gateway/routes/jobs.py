@@ -7,10 +7,10 @@ from msgspec import Meta, Raw, Struct, json
 from starlette.requests import Request
 
 from tailrace.gateway.bodies import like
-from tailrace.gateway.live.history_pages import Histories
 from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept, ok
 from tailrace.streams.history.events import iso, progress_of, read_members
+from tailrace.streams.history.pages import Histories
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
 from tailrace.streams.options import KeptOptions, Priority, Retrying, kept_options

@@ -8,9 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.gateway.live.history_pages import Histories
 from tailrace.gateway.live.live import Live
 from tailrace.streams.errors import WrongField
+from tailrace.streams.history.pages import Histories
 from tailrace.streams.messages import Claim
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource

@@ -54,14 +54,11 @@ class Histories:
 
     async def whole(self, keys: PlatformKeys, key: str) -> HistoryPage:
         while True:
+            fold, shown = Fold(keys.id(key)), list[bytes]()
             with suppress(Replaced):
-                return await self._whole(keys, key)
-
-    async def _whole(self, keys: PlatformKeys, key: str) -> HistoryPage:
-        fold, shown = Fold(keys.id(key)), []
-        async for part in self._parts(keys, key, 1, compare=False):
-            shown += [raw for raw in part.events if (head := read_head(raw)) and fold.accept(head)]
-        return HistoryPage(part.record, shown)
+                async for part in self._parts(keys, key, 1, compare=False):
+                    shown += [raw for raw in part.events if (head := read_head(raw)) and fold.accept(head)]
+                return HistoryPage(part.record, shown)
 
     async def page(
         self, keys: PlatformKeys, key: str, after: str, limit: int | None, *, current: bool = False
@@ -78,7 +75,7 @@ class Histories:
         if after:
             places = [place for place, (head, _) in enumerate(shown, 1) if head.id == after]
             if not places:
-                raise unknown_event()
+                raise WrongField("after", f"job {keys.id(key)} has no event {after[:100]}")
             shown = shown[places[0] :]
         chosen = [raw for head, raw in shown if not current or is_current(page.record, head)]
         return HistoryPage(page.record, chosen[:limit])
@@ -171,7 +168,3 @@ def tells_progress(record: Record, raw: bytes) -> bool:
     """Whether no event before this one has to be asked how far the last attempt was."""
     head = read_head(raw)
     return head is not None and (head.status in {Status.STARTED, Status.PROGRESS} or not is_current(record, head))
-
-
-def unknown_event() -> WrongField:
-    return WrongField("after", "no event of this job has this id")
