@@ -1,8 +1,8 @@
-// Asking the gateway, and the state of the connection to it.
+// Requests to the gateway, and the state of the connection.
 
 import { clock, stopAt } from "./words.js";
 
-// What the gateway refused, and why; status 0: it did not answer.
+// The gateway refused a request; status 0: it did not answer.
 export class Problem extends Error {
   constructor(status, body) {
     super(body?.detail || (status ? `the gateway answered ${status}` : "the gateway does not answer"));
@@ -12,7 +12,7 @@ export class Problem extends Error {
 }
 
 async function send(path, options) {
-  // Without a key there is nothing to ask for but a session; with one the page is loaded again.
+  // Signed out, only a session can be asked for; after that the page loads again.
   if (link.state === "signed out" && path !== "/api/session") throw new Problem(401);
   const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => ({ status: 0 }));
   const body = await answer.json?.().catch(() => null);
@@ -32,7 +32,7 @@ export const leave = (path) => send(path, { method: "DELETE" });
 const LONGEST_MS = 15_000;
 const OFFLINE_MS = 10_000; // without an answer for this long it is more than a hiccup
 
-// Twice as long each time, and a little by chance, so that many pages do not come back as one.
+// Twice as long each time, with some chance, so that many pages do not come back at once.
 export const pause = (failures) => Math.min(LONGEST_MS, 500 * 2 ** failures) * (0.8 + 0.4 * Math.random());
 
 export const link = {
@@ -70,8 +70,8 @@ export const link = {
   },
 };
 
-// Look again and again while the page is visible; slower while it fails. The answer is a way to look at once.
-// `told` hears how it went: null, or after how many milliseconds it is tried again, and when it last went well.
+// Call `look` again and again while the page is visible, less often while it fails. Returns a function that looks at once.
+// `told` gets null, or in how many milliseconds it is tried again and when it last went well.
 const tellLink = (wait, heard) => (wait == null ? link.up() : link.down(wait, heard));
 
 export function poll(look, ms = 2000, told = tellLink) {

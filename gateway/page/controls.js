@@ -1,4 +1,4 @@
-// What is told to a person, what can be done, and the parts of the page that come when they are first needed.
+// Messages to a person, buttons that act, and the parts of the page that load when they are first needed.
 
 import { link } from "./api.js";
 import { h } from "./dom.js";
@@ -14,34 +14,34 @@ export function say(words, tone = "") {
   fading = setTimeout(() => line.classList.remove("shown"), 6000);
 }
 
-// For screen readers alone: what changed, without a line on the screen.
+// For screen readers only: what changed, without a message on the screen.
 export function whisper(words) {
   if (!line.classList.contains("shown")) line.textContent = words;
 }
 
-// Do something and say what came of it; the answer is null when it was refused.
+// Do something and say how it went; the answer is null when it failed.
 export async function attempt(what, words) {
   try {
     const answer = await what();
     say(words(answer));
     return answer;
   } catch (error) {
-    say(error.status ? error.message : "The gateway did not answer; it may or may not have done it.", "fail");
+    say(error.status ? error.message : "The gateway did not answer; it is not known whether this was done.", "fail");
     return null;
   }
 }
 
-// A style sheet, once it is there.
+// Load a style sheet.
 export const sheet = (name) => new Promise((done) =>
   document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/page/${name}.css`, onload: done, onerror: done })));
 
-// A part that is not here yet; null when it cannot be loaded, and that is said.
+// Load a part of the page; null, with a message, when it cannot be loaded.
 export const part = (name) => import(`/page/${name}.js`).catch(() => {
   say(`${name}.js could not be loaded. Reload the page once the gateway answers.`, "fail");
   return null;
 });
 
-// A button that changes something: hidden without the scope that it needs, disabled while nobody answers.
+// A button that changes something: hidden without the scope that it needs, disabled while the connection is lost.
 export const action = (words, needs, onclick, { class: tone = "", ...more } = {}) =>
   h("button", { type: "button", class: `${tone} needs-${needs}`.trim(), disabled: link.state === "lost", onclick, ...more }, words);
 

@@ -17,7 +17,7 @@ function showLink(before) {
   by("link").dataset.state = document.documentElement.dataset.link = link.state;
   set("link-text", link.words);
   set("stale", lost && link.shown ? `showing ${clock(link.since)}; ${why}` : "");
-  set("first", lost && !link.shown ? `Nothing can be shown yet: ${why}. This page tries again by itself.` : "");
+  set("first", lost && !link.shown ? `Nothing to show yet: ${why}. The page tries again by itself.` : "");
   by("submit-open").disabled = lost;
   if (before && before !== link.state && before !== "connecting") whisper(link.state === "lost" ? "connection lost" : `connection ${link.state}`);
 }
@@ -31,12 +31,12 @@ setInterval(() => link.state === "lost" && showLink(), 500);
 
 function showZone() {
   by("zone").textContent = zone.utc ? "UTC" : "local time";
-  by("zone").setAttribute("aria-label", `Times are ${zone.utc ? "UTC" : "of this zone"}`);
+  by("zone").setAttribute("aria-label", `Times are ${zone.utc ? "UTC" : "local time"}`);
 }
 document.addEventListener("redraw", showZone);
 showZone();
 
-// The store and the workers. What is wrong with the connection is told by the views.
+// The store and the workers. The views show when the connection is lost.
 async function lookAround() {
   const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then(({ data }) => data, () => null)));
   if (store) {
@@ -47,7 +47,7 @@ async function lookAround() {
   if (workers) by("workers-alive").textContent = count(workers.summary.alive_count, "worker");
 }
 
-// What the key may not do is not offered.
+// What the key may not do is hidden.
 async function lookAtSession() {
   const session = await ask("/api/session").catch(() => null);
   if (!session) return;
@@ -104,13 +104,13 @@ addEventListener("keydown", (event) => {
   }
 });
 
-// Each view brings what it needs and no more.
+// Each view loads only what it needs.
 
 const [, job] = location.pathname.match(/^\/jobs\/(.+)$/) ?? [];
 const query = new URLSearchParams(location.search);
 const view = job ? "job/job" : query.get("platform") ? "platforms/list" : "platforms/overview";
 const [here] = await Promise.all([part(view), sheet(job ? "job/job" : "platforms/overview"), lookAtSession()]);
-if (!here) set("first", "This page could not be loaded whole: the gateway does not answer. Reload it.");
+if (!here) set("first", "A part of this page could not be loaded: the gateway does not answer. Reload the page.");
 else if (link.state !== "signed out") {
   const { show } = here;
   if (job) show(by("main"), decodeURIComponent(job));

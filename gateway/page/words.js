@@ -1,4 +1,4 @@
-// How things are said: durations, times, sizes, states, and where a job is found.
+// How durations, times, sizes and states are written, and the addresses of jobs and lists.
 
 // `whole`: no less than seconds, for what is counted up on the page.
 export function duration(seconds, whole = false) {
@@ -14,7 +14,7 @@ export function duration(seconds, whole = false) {
 
 const pad = (number) => String(Math.floor(number)).padStart(2, "0");
 
-// A mark of a time axis: no more of it than its step tells apart.
+// A label of the time axis, without trailing zero units.
 export const mark = (seconds) => (seconds < 60 ? `${+seconds.toFixed(1)} s` : duration(seconds).replace(/ 0+ \w+$/, ""));
 
 export function bytes(n) {
@@ -23,7 +23,7 @@ export function bytes(n) {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }
 
-// What time it is on this page: it stands still while nobody answers, and so does every age.
+// The time of this page: it stands still while the connection is lost, and so does every age.
 let stopped = 0;
 export const now = () => stopped || Date.now();
 export const stopAt = (ms) => (stopped = ms);

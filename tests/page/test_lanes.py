@@ -100,7 +100,7 @@ async def test_the_loss_that_ends_a_job_is_drawn_as_a_loss(standing: Deployment,
         ("attempt 3", "fail"),
     ]
     assert await visitor.page.locator(".lane.broken .tail.lost").count() == 3
-    await visitor.sees(".lane.fail .tail", "no word for 11 s")
+    await visitor.sees(".lane.fail .tail", "silent for 11 s")
     await visitor.sees(".lane-verdict", "failed: worker lost · 12 s")
     hatched = "[...document.querySelectorAll('.step')].map((step) => getComputedStyle(step).backgroundImage !== 'none')"
     assert await visitor.ask(hatched) == [True] * 3

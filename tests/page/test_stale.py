@@ -97,7 +97,7 @@ async def test_a_first_visit_says_what_is_wrong(frail: tuple[OwnStore, Deploymen
     visitor.outage = True
     for path in ("/", "/?platform=research&state=waiting", f"/jobs/{job}"):
         await visitor.open(gateway.url + path)
-        await visitor.sees("#first", "Nothing can be shown yet: the store does not answer.")
+        await visitor.sees("#first", "Nothing to show yet: the store does not answer.")
         await expect(visitor.page.locator("#stale")).to_be_hidden()
     store.start()
     await visitor.state("waiting")
@@ -119,4 +119,4 @@ async def test_a_part_of_the_page_that_does_not_load_is_said_so(standing: Deploy
     await visitor.sees("#said", "job/actions.js could not be loaded")
     await visitor.page.route("**/page/job/job.js", refuse)
     await visitor.page.reload()
-    await visitor.sees("#first", "This page could not be loaded whole")
+    await visitor.sees("#first", "A part of this page could not be loaded")

@@ -25,7 +25,7 @@ async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(standing: Dep
     await visitor.sees(".events .text", "2 of 4")
     first.freeze()
     await expect(visitor.page).to_have_title(re.compile(r"^(50|75) % · "))
-    await visitor.sees(".fenced", f"fenced: whatever {first.owner} may still write is refused")
+    await visitor.sees(".fenced", f"fenced: later writes by {first.owner} are refused")
     first.thaw()
     seen = await standing.ended(job)
     await visitor.state("completed")
@@ -48,7 +48,7 @@ async def test_a_job_that_waits_says_why_and_a_step_opens_what_it_said(standing:
     jobs = [await standing.submit("kurly", steps=1, seconds=0.01) for _ in range(2)]
     page = visitor.page
     await visitor.open(f"{gateway.url}/jobs/{jobs[1]}")
-    await visitor.sees(".why-waiting", "2nd in line")
+    await visitor.sees(".why-waiting", "2nd in the queue")
     await expect(page.locator(".why-waiting a").first).to_have_attribute("href", f"/jobs/{first}")
     await standing.http.post(f"{gateway.url}/api/jobs/{first}/cancel")
     await visitor.state("completed")

@@ -1,11 +1,11 @@
-// Dialogs: a question, the keys, and whatever else is put in one.
+// Dialogs: one for any content, the question before an action, and the keyboard shortcuts.
 
 import { sheet } from "../controls.js";
 import { draw, h } from "../dom.js";
 
 await sheet("dialogs/dialog");
 
-// A dialog is made when it is first asked for.
+// A dialog is created when it is first opened.
 export function dialog(id, title, ...content) {
   let box = document.getElementById(id);
   if (!box) {
@@ -27,8 +27,8 @@ export function confirm(title, text, yes, tone = "primary") {
   });
 }
 
-const KEYS = [["/", "find a job by its id"], ["j k", "next row, previous row"], ["enter", "open it"], ["n", "new job", "needs-submit"], ["u", "times in UTC, or of this zone"], ["esc", "back"], ["?", "these keys"]];
+const KEYS = [["/", "find a job by its id"], ["j k", "next row, previous row"], ["enter", "open the row"], ["n", "new job", "needs-submit"], ["u", "UTC or local time"], ["esc", "back"], ["?", "these shortcuts"]];
 
-export const showKeys = () => dialog("help", "Keys", h("form", { method: "dialog" },
+export const showKeys = () => dialog("help", "Keyboard shortcuts", h("form", { method: "dialog" },
   h("dl", null, KEYS.map(([keys, words, needs]) => [h("dt", { class: needs }, keys.split(" ").map((key) => h("kbd", null, key))), h("dd", { class: needs }, words)])),
   h("menu", null, h("button", null, "Close"))));

@@ -1,4 +1,4 @@
-// A job by its key alone, or by the end of it as the page shows it: each platform is asked.
+// Find a job by its key, or by the end of the key as the page shows it, on every platform.
 
 import { ask } from "../api.js";
 import { say } from "../controls.js";
@@ -14,7 +14,7 @@ export async function findKey(text) {
   const end = text.replace(/^(…|\.\.\.)/, "");
   const look = end === text ? byKey : byEnd;
   const platforms = await ask("/api/platforms?wait=0").then(({ data }) => data.map(({ platform }) => platform), () => null);
-  if (!platforms) return say("The job cannot be looked for: the gateway does not answer.", "fail");
+  if (!platforms) return say("Cannot search: the gateway does not answer.", "fail");
   const found = new Set(end === text ? [] : onThisPage(end));
   for (let i = 0; i < Math.min(MOST, platforms.length) && !found.size; i += AT_ONCE) {
     const ids = await Promise.all(platforms.slice(i, i + AT_ONCE).map((platform) => look(platform, end)));
@@ -29,7 +29,7 @@ export async function findKey(text) {
 
 const byKey = (platform, key) => ask(`/api/jobs/${encodeURIComponent(`${platform}.${key}`)}`).then(({ data }) => [data.jobId], () => []);
 
-// The end of a key is looked for among the first thousand jobs of each state.
+// Only the first thousand jobs of each state are searched by the end of their keys.
 async function byEnd(platform, end) {
   const pages = await Promise.all(STATES.map((state) => ask(`/api/platforms/${platform}/jobs?state=${state}&limit=1000`).then(({ data }) => data, () => [])));
   return pages.flat().map((job) => job.jobId).filter((id) => id.endsWith(end));

@@ -1,4 +1,4 @@
-// A gateway with keys asks for one. The key itself is not kept: the browser gets a cookie that no script can read.
+// Sign in with an API key. The page does not keep the key: the browser gets a cookie that no script can read.
 
 import { act, Problem } from "../api.js";
 import { h } from "../dom.js";
@@ -21,6 +21,6 @@ async function send(event) {
     await act("/api/session", { key: by("signin-key").value.trim() });
     location.reload();
   } catch (error) {
-    by("signin-wrong").textContent = error instanceof Problem && error.status === 401 ? "This key is not known here." : error.message;
+    by("signin-wrong").textContent = error instanceof Problem && error.status === 401 ? "This key is not known." : error.message;
   }
 }

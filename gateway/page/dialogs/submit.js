@@ -14,7 +14,7 @@ const EXAMPLES = {
   "process-material": { materialId: "m-1" },
 };
 
-// `from`: the job whose platform, kind and args are given; it stays as it is.
+// `from`: the job whose platform, kind and args are filled in; it does not change.
 export async function openSubmit(given = {}) {
   let platforms = [];
   let kinds = Object.keys(EXAMPLES);
@@ -24,7 +24,7 @@ export async function openSubmit(given = {}) {
     platforms = shown.data.map(({ platform }) => platform);
     kinds = kinds.filter((kind) => session.data.kinds.includes(kind)); // a gateway may refuse some
   } catch {
-    wrong = "The gateway does not answer just now.";
+    wrong = "The gateway does not answer.";
   }
   dialog("submit", given.from ? "Edit and submit as a new job" : "New job", form(given, platforms, kinds));
   const fields = by("submit-form").elements;
@@ -39,7 +39,7 @@ export async function openSubmit(given = {}) {
 function form({ from }, platforms, kinds) {
   const text = { autocomplete: "off", spellcheck: "false" };
   return h("form", { id: "submit-form", onsubmit: submit },
-    from && h("p", { class: "dim" }, h("code", null, from), " stays as it is; what you submit is a job of its own."),
+    from && h("p", { class: "dim" }, h("code", null, from), " does not change; you submit a new job."),
     h("div", { class: "fields" },
       h("label", null, "Platform ", h("select", { name: "platform", required: true }, platforms.map((name) => h("option", { value: name, key: name }, name)))),
       h("label", null, "Kind ", h("input", { ...text, name: "kind", list: "kinds", required: true, maxlength: 64, oninput: () => example() }))),
@@ -53,10 +53,10 @@ function form({ from }, platforms, kinds) {
     h("datalist", { id: "kinds" }, kinds.map((kind) => h("option", { key: kind, value: kind }))));
 }
 
-function example(anew = false) {
+function example(replace = false) {
   const fields = by("submit-form").elements;
   const known = Object.values(EXAMPLES).map((args) => JSON.stringify(args, null, 2));
-  const untouched = anew || !fields.args.value.trim() || known.includes(fields.args.value);
+  const untouched = replace || !fields.args.value.trim() || known.includes(fields.args.value);
   if (untouched) fields.args.value = JSON.stringify(EXAMPLES[fields.kind.value] ?? {}, null, 2);
 }
 

@@ -6,14 +6,14 @@ import { attempt, confirm, say } from "../controls.js";
 export async function copy({ id }) {
   try {
     await navigator.clipboard.writeText(id);
-    say("The id is copied.");
+    say("Job id copied.");
   } catch {
     getSelection().selectAllChildren(document.querySelector("h1"));
-    say("The id is selected: copy it with the keyboard.");
+    say("The job id is selected. Copy it with the keyboard.");
   }
 }
 
-// The row of an event comes into sight and lights up.
+// Scroll to the row of an event and highlight it.
 export function light({ log, eventId }) {
   const row = [...log.querySelectorAll("[data-id]")].find((each) => each.dataset.id === eventId);
   log.querySelector(".events").scrollTop = row?.offsetTop - row?.parentNode.offsetTop - 40;
@@ -23,17 +23,17 @@ export function light({ log, eventId }) {
 }
 
 export async function cancel({ path, story }) {
-  const running = story.running ? "Its attempt is asked to stop with the next beat." : "It has not started and never will.";
+  const running = story.running ? "The running attempt is asked to stop at the next beat of its worker." : "The job is not running and will not start.";
   if (!(await confirm("Cancel this job?", running, "Cancel the job", "danger"))) return;
-  await attempt(() => act(`${path}/cancel`, { by: "the page" }), (answer) => (answer.status === "cancelling" ? "Its attempt was asked to stop." : "The job is cancelled."));
+  await attempt(() => act(`${path}/cancel`, { by: "the page" }), (answer) => (answer.status === "cancelling" ? "The running attempt is asked to stop." : "The job is cancelled."));
 }
 
 export async function retry({ path, reopen }) {
-  if (!(await confirm("Retry this job?", "It goes back in line with new budgets and keeps its history.", "Retry the job"))) return;
-  if (await attempt(() => act(`${path}/retry`, { by: "the page" }), () => "Back in line.")) reopen();
+  if (!(await confirm("Retry this job?", "The job waits again with all its attempts, and keeps its history.", "Retry the job"))) return;
+  if (await attempt(() => act(`${path}/retry`, { by: "the page" }), () => "The job is waiting again.")) reopen();
 }
 
 export async function drop({ path }) {
-  if (!(await confirm("Drop this job?", "It and its history are gone for good.", "Drop 1 job", "danger"))) return;
-  if (await attempt(() => act(`${path}/drop`), () => "Dropped.")) location.href = "/";
+  if (!(await confirm("Drop this job?", "The job and its history are deleted for good.", "Drop 1 job", "danger"))) return;
+  if (await attempt(() => act(`${path}/drop`), () => "The job is dropped.")) location.href = "/";
 }

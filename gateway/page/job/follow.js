@@ -1,5 +1,5 @@
-// One job's events: an EventSource that the page itself opens again, with the id of the last event: a browser gives up
-// on an answer that is no stream, as a proxy's 502, and never on a link that died in silence.
+// One job's events: an EventSource that the page itself opens again with the id of the last event. A browser gives up
+// on an answer that is not a stream, such as a proxy's 502, and never on a connection that died in silence.
 
 import { link, pause } from "../api.js";
 

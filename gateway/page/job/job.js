@@ -1,4 +1,4 @@
-// One job: its lanes, its events as they come, what it was asked and what came of it.
+// One job: its lanes, its events as they come, its args and its result.
 
 import { ask, link } from "../api.js";
 import { action, openSubmit, part, whisper } from "../controls.js";
@@ -19,7 +19,7 @@ export async function show(main, id) {
   const opened = new Set(); // events that are shown whole
   let job = null;
   let args = null;
-  let saved = new Map(); // what steps gave; null: not asked for yet
+  let saved = new Map(); // the saved result of each step; null: not read yet
   let history = new History();
   let fresh = null; // the history after a reset, until its first event is here
   let story = storyOf([]);
@@ -28,11 +28,11 @@ export async function show(main, id) {
   let live = []; // the delays of the last live events
   let silent = null; // for how long its worker has not beaten
   let refused = null; // late writes, as their workers count them
-  let line = null; // what tells of all that; it comes when it is needed
+  let details = null; // the part that shows these; it loads when it is needed
   let read = "";
   let shown = PIECE;
   let framed = false;
-  let tail = false; // whether the log follows what comes
+  let tail = false; // whether the log scrolls with new events
 
   // News
 
@@ -62,7 +62,7 @@ export async function show(main, id) {
   setTimeout(wonder, 300);
   document.addEventListener("redraw", () => history.events.length && showAll());
 
-  // Whether there is such a job, as far as is known.
+  // Read the job; false: there is no such job.
   async function load() {
     try {
       job = (await ask(path)).data;
@@ -74,9 +74,9 @@ export async function show(main, id) {
     } catch (error) {
       if (error.status !== 404) return true;
       link.up("connected");
-      history = new History(); // nothing more is drawn of it
+      history = new History(); // so nothing more is drawn
       rooms.slice(1).forEach((room) => draw(room));
-      draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. An id is <platform>.<key>. `, h("a", { href: "/" }, "What there is"), "."));
+      draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. A job id is <platform>.<key>. `, h("a", { href: "/" }, "All platforms")));
       document.title = "no such job · Tailrace";
       return false;
     }
@@ -88,7 +88,7 @@ export async function show(main, id) {
     skew = live.length ? Math.min(...live) : Math.min(skew, delay);
   }
 
-  // What no event tells.
+  // Ask for what no event tells.
   async function wonder() {
     if (document.hidden || !history.events.length) return;
     const waits = ["waiting", "delayed"].includes(story.state);
@@ -97,13 +97,13 @@ export async function show(main, id) {
     const worried = story.running && Date.now() - skew - last > QUIET_MS;
     const curious = story.crashes > 0 && (!story.ended || Date.now() - last < 60_000 || !refused);
     if (!worried && !curious && !waits) return;
-    line ??= await import("./waiting.js").catch(() => null);
-    if (line) ({ refused, silent } = (await line.askWorkers(id, story.running?.worker, story.ended ? 0 : last + skew)) ?? { refused, silent: null });
+    details ??= await import("./waiting.js").catch(() => null);
+    if (details) ({ refused, silent } = (await details.askWorkers(id, story.running?.worker, story.ended ? 0 : last + skew)) ?? { refused, silent: null });
     showHead();
     showLanes();
   }
 
-  // What can be done comes when it is asked for.
+  // The actions load when the first one is used.
   const act = async (what, more) => (await part("job/actions"))?.[what]({ id, path, story, reopen, log, ...more });
 
   // What is seen
@@ -156,20 +156,20 @@ export async function show(main, id) {
         h("span", { class: `chip tone-${TONES[word]}`, id: "state" }, word),
         progress != null && h("span", { class: "num" }, `${Math.round(progress)} %`),
         story.lanes.at(-1)?.attempt && h("span", null, `attempt ${story.lanes.at(-1).attempt}`),
-        took > 0 && h("span", { class: "num", title: "at work, over all attempts" }, `took ${duration(took)}`),
+        took > 0 && h("span", { class: "num", title: "running time of all attempts" }, `took ${duration(took)}`),
         job && [h("a", { href: listPath(job.platform, "active") }, job.platform), h("span", null, job.kind),
           job.priority !== "normal" && h("span", null, `${job.priority} priority`)],
         story.failures > 0 && h("span", null, `failures ${story.failures}${limits.attempts ? ` of ${limits.attempts}` : ""}`),
         story.crashes > 0 && h("span", null, `workers lost ${story.crashes}${limits.crashes ? ` of ${limits.crashes}` : ""}`),
         job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(job.createdAt)}`)),
-      ["waiting", "delayed"].includes(word) && line?.waitingLines(job?.waiting, now() - skew));
+      ["waiting", "delayed"].includes(word) && details?.waitingLines(job?.waiting, now() - skew));
   }
 
   function showLanes() {
     draw(lanes, h("h2", { class: "unseen" }, "Attempts"),
       timeline(story, now() - skew, { read: readOut, open: openStep, silent }),
-      line?.fencedLine(story.lanes, refused ?? []),
-      h("p", { class: "readout", key: "readout" }, read || (story.lanes.some((lane) => lane.steps.length) && "Point at a step to read it, press it to open it.")));
+      details?.fencedLine(story.lanes, refused ?? []),
+      h("p", { class: "readout", key: "readout" }, read || (story.lanes.some((lane) => lane.steps.length) && "Point at a step to read its message; click it to open its event.")));
   }
 
   function readOut(text) {
@@ -184,7 +184,7 @@ export async function show(main, id) {
     const hidden = Math.max(0, events.length - shown);
     draw(log, h("div", { class: "head" }, h("h2", null, "Events"), h("p", null, `${events.length}${story.ended ? "" : ", live"}`)),
       h("ol", { class: "events", tabindex: "0", "aria-label": "events" },
-        hidden > 0 && h("li", { key: "earlier" }, h("button", { type: "button", onclick: () => ((shown *= 4), showLog()) }, `show earlier ones (${hidden})`)),
+        hidden > 0 && h("li", { key: "earlier" }, h("button", { type: "button", onclick: () => ((shown *= 4), showLog()) }, `show earlier events (${hidden})`)),
         events.slice(hidden).map((event, i, all) => [day(event.time) !== (i ? day(all[i - 1].time) : "") && h("li", { key: `day ${event.id}`, class: "day" }, day(event.time) || "today"), eventRow(event)])));
     const grown = log.querySelector(".events");
     if (following) grown.scrollTop = grown.scrollHeight;
@@ -204,7 +204,7 @@ export async function show(main, id) {
       opened.has(event.id) && h("pre", null, pretty(event)));
   }
 
-  // A segment opens what was reported with it, and what was saved under its name.
+  // A step opens its event and the result that was saved under its name.
   function openStep(eventId, step) {
     shown = Math.max(shown, history.events.length - history.events.findIndex((event) => event.id === eventId));
     opened.add(eventId);
@@ -226,7 +226,7 @@ export async function show(main, id) {
     const error = [...history.events].reverse().find((event) => event.error)?.error;
     draw(facts,
       args && (args.kept ? fact("Args", pretty(args.args))
-        : h("div", { key: "gone" }, h("h2", null, "Args"), h("p", { class: "dim" }, "No longer kept: args go when a job completes."))),
+        : h("div", { key: "gone" }, h("h2", null, "Args"), h("p", { class: "dim" }, "Not kept: the args of a job are deleted when it completes."))),
       saved.size > 0 && h("div", { class: "fact", key: "saved" }, h("h2", null, "Saved steps"),
         [...saved].map(([name, value]) => h("div", { key: name, class: "saved" },
           h("button", { type: "button", class: "small", "aria-expanded": String(value != null), onclick: () => openSaved(name) }, name), value != null && h("pre", { tabindex: "0" }, value)))),
@@ -237,7 +237,7 @@ export async function show(main, id) {
 
 const fact = (name, text) => text && h("div", { class: "fact", key: name }, h("h2", null, name), h("pre", { tabindex: "0" }, text));
 
-// What an event says beside its status. Exactly what was sent: the message is a text node of its own.
+// What an event says beside its status. The message is its own text node, exactly as it was sent.
 function textOf(event) {
   const step = event.step != null && h("b", null, `${event.step}${event.of ? ` of ${event.of}` : ""}`);
   const facts = [

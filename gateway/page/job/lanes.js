@@ -1,4 +1,4 @@
-// What happened to a job, from its events alone: a lane for each attempt, and their time axis. Pure.
+// The history of a job from its events: a lane for each attempt, and their time axis. Pure.
 
 import { mark, percent } from "../words.js";
 
@@ -21,7 +21,7 @@ export class History {
 
 export function storyOf(events) {
   const story = { lanes: [], state: "waiting", failures: 0, crashes: 0, progress: null, ended: false, last: null };
-  let lane = null; // the attempt that runs
+  let lane = null; // the running attempt
   let left = 0; // when the last attempt, or life, was over
   let wait = null; // since when the job waits for the next one, why, and until when by itself
 
@@ -38,7 +38,7 @@ export function storyOf(events) {
     story.last = event;
     switch (event.status) {
       case "queued":
-        wait = { from: at, why: "queued", until: null };
+        wait = { from: at, why: "waiting", until: null };
         break;
       case "started":
         lane = { attempt: event.attempt, worker: event.workerId, wait, started: at, at, steps: [], end: null, outcome: null };
@@ -72,7 +72,7 @@ export function storyOf(events) {
       case "awaiting":
         if (lane) leave(at, "awaiting", event);
         wait = { from: at, why: "children", until: null };
-        story.state = "waiting-children";
+        story.state = "awaiting";
         break;
       case "cancelling":
         if (lane) lane.cancelling = at;

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { duration } from "../words.js";
 import { axisOf, gathered } from "./lanes.js";
 
-const WAITS = { queued: "queued", waiting: "in line", retry: "retry", delayed: "delayed", children: "waits for its children", reopened: "retried after" };
+const WAITS = { waiting: "waiting", retry: "retry after", delayed: "delayed", children: "awaiting children", reopened: "retried after" };
 
 // `read` shows what a segment says, `open` goes to its event; `silent` is for how long its worker has not beaten.
 export function timeline(story, now, { read, open, silent }) {
@@ -38,7 +38,7 @@ function waiting(lane, axis, now, view) {
   const parts = [];
   const rested = resting > lane.wait.from;
   if (rested) parts.push(["resting", lane.wait.from, resting, WAITS[lane.wait.why]]);
-  if (to > resting) parts.push(["waiting", resting, to, rested ? "in line" : WAITS[lane.wait.why]]);
+  if (to > resting) parts.push(["waiting", resting, to, rested ? "waiting" : WAITS[lane.wait.why]]);
   const open = !lane.started && !lane.end;
   return [open && h("i", { key: "now", class: "now", style: { left: `${axis.at(now)}%` } }), parts.map(([kind, from, end, why]) => {
     const [left, right] = [axis.at(from), axis.at(end)];
@@ -62,16 +62,16 @@ function work(lane, name, axis, now, view) {
   });
   const [left, right] = [axis.at(lane.at), axis.at(end)];
   const { lost } = lane;
-  const tail = lost ? `no word for ${duration((end - lane.at) / 1000)}` : "";
+  const tail = lost ? `silent for ${duration((end - lane.at) / 1000)}` : "";
   return [
     steps,
-    h("span", { key: "tail", class: `tail ${lost ? "lost" : ""}`, style: place(left, right), onpointerenter: () => view.read(tail || `${name}: at work`) },
+    h("span", { key: "tail", class: `tail ${lost ? "lost" : ""}`, style: place(left, right), onpointerenter: () => view.read(tail || `${name}: running`) },
       tail && h("span", null, tail)),
     h("span", { key: "cap", class: "cap", style: { left: `${right}%` } }),
   ];
 }
 
-// What became of an attempt, in words, and its colour.
+// How an attempt ended or stands, in words, and its colour.
 function verdictOf(lane, next, now, silent) {
   const took = lane.started ? duration(((lane.end ?? now) - lane.started) / 1000) : "";
   switch (lane.outcome) {
@@ -80,9 +80,9 @@ function verdictOf(lane, next, now, silent) {
     case "retrying":
       return [`failed: ${lane.error?.type || "error"} · ${took}`, "retry"];
     case "delayed":
-      return [`put off · ${took}`, "wait"];
+      return [`delayed · ${took}`, "wait"];
     case "awaiting":
-      return [`waits for its children · ${took}`, "wait"];
+      return [`awaiting children · ${took}`, "wait"];
     case "completed":
       return [`completed · ${took}`, "done"];
     case "failed":
@@ -91,10 +91,10 @@ function verdictOf(lane, next, now, silent) {
       return [`cancelled${lane.by ? ` by ${lane.by}` : ""}${took && ` · ${took}`}`, "cancel"];
   }
   if (lane.started) {
-    if (lane.cancelling) return [`asked to stop · ${took}`, "cancel"];
+    if (lane.cancelling) return [`cancelling · ${took}`, "cancel"];
     return silent != null ? [`silent for ${duration(silent)}`, "silent"] : [`running · ${took}`, "run"];
   }
   const rest = lane.wait.until ? (lane.wait.until - now) / 1000 : 0;
   if (rest > 0) return [`${lane.wait.why === "retry" ? "retry" : "starts"} in ${rest < 60 ? `${Math.ceil(rest)} s` : duration(rest)}`, lane.wait.why === "retry" ? "retry" : "wait"];
-  return [`in line for ${duration((now - Math.max(lane.wait.from, lane.wait.until || 0)) / 1000)}`, "wait"];
+  return [`waiting for ${duration((now - Math.max(lane.wait.from, lane.wait.until || 0)) / 1000)}`, "wait"];
 }

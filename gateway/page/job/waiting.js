@@ -1,26 +1,25 @@
 // What no event tells of a job: why it waits, whether its worker still beats, and which late writes were refused.
-// It comes when there is something of that to tell.
 
 import { ask, link } from "../api.js";
 import { h } from "../dom.js";
 import { clock, count, duration, jobPath } from "../words.js";
 
-// An estimate is said in round words.
+// An estimate, rounded.
 const about = (seconds) => (seconds < 50 ? `${Math.max(1, Math.round(seconds))} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : duration(seconds));
 
 const ordinal = (n) => `${n}${{ 1: "st", 2: "nd", 3: "rd" }[n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] ?? "th"}`;
 
-// "3rd in line", and a sentence for each thing that it waits for, the decisive one first.
+// "3rd in the queue", and a sentence for each thing that the job waits for, the decisive one first.
 export function waitingLines(waiting, now) {
   if (!waiting) return null;
   const { position, positionExact } = waiting;
-  const place = position == null ? null : position === 1 ? "next in line" : `${positionExact ? "" : "at least "}${ordinal(position)} in line`;
+  const place = position == null ? null : position === 1 ? "next in the queue" : `${positionExact ? "" : "at least "}${ordinal(position)} in the queue`;
   return h("div", { class: "why-waiting", key: "waiting" },
     place && h("p", null, place),
     h("ul", null, waiting.for.filter(({ reason }) => reason !== "next").map((each) => h("li", { key: each.reason + (each.job ?? "") }, sentence(each, now)))));
 }
 
-// The gateway's own sentence; the job in it is a link, and the times in it are said as everywhere here.
+// The gateway's sentence, with its job as a link and its times in the zone of the page.
 function sentence({ detail, job, until }, now) {
   const left = until && (Date.parse(until) - now) / 1000;
   const told = detail.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => `${clock(time)}${time === until && left > 1 ? `, in ${about(left)}` : ""}`);
@@ -28,14 +27,14 @@ function sentence({ detail, job, until }, now) {
   return [before, after.length > 0 && h("a", { href: jobPath(job) }, job), after.join(job)];
 }
 
-// Writes that came after a takeover were refused by the store and are nowhere in the history. How many there were only
-// their worker knows, and tells for as long as it lives.
+// The store refused writes that came after a takeover; the history does not have them. Only their worker can tell how
+// many there were, for as long as it lives.
 export function fencedLine(lanes, refused) {
   const lost = lanes.filter((lane) => lane.lost);
   if (!lost.length) return null;
   const told = refused.map(({ writes, worker }) => `${count(writes, "write")} by ${worker}`);
   return h("p", { class: "fenced", key: "fenced" }, told.length ? `ignored after takeover: ${told.join(", ")} (fenced)`
-    : `fenced: whatever ${[...new Set(lost.map((lane) => lane.worker))].join(", ")} may still write is refused`);
+    : `fenced: later writes by ${[...new Set(lost.map((lane) => lane.worker))].join(", ")} are refused`);
 }
 
 let hung = false; // a stream may stay open and silent while nothing answers

@@ -1,4 +1,4 @@
-// Many failed jobs at once: all of a group, in batches that the gateway does one by one, or those that are chosen.
+// Replay or drop many failed jobs: all of a group, in batches, or the selected ones.
 
 import { act } from "../api.js";
 import { confirm, say } from "../controls.js";
@@ -10,10 +10,10 @@ const AT_ONCE = 4; // requests, when single jobs are acted on
 const done = (word, n) => `${word === "replay" ? "Replayed" : "Dropped"} ${n}`;
 
 const sure = (n, word, which) => (word === "replay"
-  ? confirm(`Replay ${count(n, "failed job")}?`, `${which}: each goes back in line and keeps its history.`, `Replay ${n}`)
-  : confirm(`Drop ${count(n, "failed job")}?`, `${which}: gone for good, with their histories.`, `Drop ${n}`, "danger"));
+  ? confirm(`Replay ${count(n, "failed job")}?`, `${which}: each job waits again and keeps its history.`, `Replay ${n}`)
+  : confirm(`Drop ${count(n, "failed job")}?`, `${which}: deleted for good, with their histories.`, `Drop ${n}`, "danger"));
 
-// All that had failed when the question was asked: what fails again meanwhile is not meant, so this comes to an end.
+// All that had failed when the question was asked: jobs that fail again meanwhile are left out, so this ends.
 export async function actOnGroup({ platform, error, count: all, newest }, word) {
   if (!(await sure(all, word, `${error} on ${platform}`))) return false;
   const body = { error, limit: BATCH, ...(newest && { ended_by: newest.endedAt }), ...(word === "replay" && { by: "the page" }) };
@@ -33,7 +33,7 @@ export async function actOnGroup({ platform, error, count: all, newest }, word) 
 }
 
 export async function actOnChosen(jobs, word) {
-  if (!(await sure(jobs.length, word, jobs.length === 1 ? jobs[0].jobId : "the chosen ones"))) return false;
+  if (!(await sure(jobs.length, word, jobs.length === 1 ? jobs[0].jobId : "the selected jobs"))) return false;
   const left = [...jobs];
   let n = 0;
   let refused = "";

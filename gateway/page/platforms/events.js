@@ -1,5 +1,5 @@
-// What happens on many jobs, as it happens: a single EventSource, opened again by ourselves, closed while nobody looks.
-// It repeats nothing: whoever hears that something was `missed` asks how things stand.
+// The events of many jobs as they happen: one EventSource that the page itself opens again, closed while the page is
+// hidden. No event is repeated: on `missed` the view reads the present state.
 
 import { link, pause } from "../api.js";
 
@@ -17,7 +17,7 @@ export function hear(path, { event, missed }) {
     source = new EventSource(path);
     source.onopen = () => {
       opened = Date.now();
-      if (before) missed(); // only now does anybody answer
+      if (before) missed(); // not earlier: only now does the gateway answer
       before = true;
     };
     source.onmessage = (message) => event(JSON.parse(message.data));

@@ -1,4 +1,4 @@
-// Failed jobs that are still kept, grouped and counted by the store by the type of their error; tried again or dropped.
+// Failed jobs that are still kept, in groups by the type of their error, to replay or to drop.
 
 import { ask } from "../api.js";
 import { action, openSubmit, part } from "../controls.js";
@@ -52,7 +52,7 @@ export class DeadLetters {
     group.read = this.shown;
   }
 
-  // Look again, whatever is known.
+  // Read everything again at the next look.
   forget() {
     this.counted = null;
     this.chosen.clear();
@@ -84,14 +84,14 @@ function groupView(group, dead, look) {
       h("span", { class: "acts" }, buttons(group, chosen, dead, look))),
     h("ul", null, jobs.map((job) => jobRow(job, platform, dead, look)),
       jobs.length > 0 && more > 0 && h("li", { key: "more" }, !dead.open ? h("a", { href: listPath(platform, "failed") }, `and ${more} more`)
-        : dead.shown < MOST ? h("button", { type: "button", onclick: () => ((dead.shown = Math.min(MOST, 4 * dead.shown)), look()) }, `show more of ${more}`)
+        : dead.shown < MOST ? h("button", { type: "button", onclick: () => ((dead.shown = Math.min(MOST, 4 * dead.shown)), look()) }, `show more (${more} left)`)
           : `and ${more} more`)));
 }
 
-// Those that are chosen, else all of the group.
+// For the selected jobs, else for all of the group.
 function buttons(group, chosen, dead, look) {
-  if (!chosen.length && !group.error) return null; // the gateway tells groups apart by their type alone
-  const which = chosen.length ? `${chosen.length} chosen` : group.count > 1 ? "all" : "";
+  if (!chosen.length && !group.error) return null; // the gateway knows a group by its type
+  const which = chosen.length ? `${chosen.length} selected` : group.count > 1 ? "all" : "";
   return ["replay", "drop"].map((word) => action(`${word} ${which}`.trim(), "act", async (event) => {
     event.preventDefault();
     const bulk = await part("platforms/bulk");
@@ -104,7 +104,7 @@ function buttons(group, chosen, dead, look) {
 
 function jobRow(job, platform, dead, look) {
   return h("li", { key: job.jobId, "data-row": true },
-    h("input", { type: "checkbox", class: "needs-act", "aria-label": `choose ${job.jobId}`, checked: dead.chosen.has(job.jobId), onchange: (event) => {
+    h("input", { type: "checkbox", class: "needs-act", "aria-label": `select ${job.jobId}`, checked: dead.chosen.has(job.jobId), onchange: (event) => {
       dead.chosen[event.target.checked ? "add" : "delete"](job.jobId);
       look();
     } }),
@@ -115,7 +115,7 @@ function jobRow(job, platform, dead, look) {
     action("edit args…", "submit", () => edit(job, platform), { class: "small", "aria-label": `edit the args of ${job.jobId} and submit them as a new job` }));
 }
 
-// A job's args never change: edited ones are a new job.
+// The args of a job never change: edited ones make a new job.
 async function edit(job, platform) {
   const { data } = await ask(`/api/jobs/${encodeURIComponent(job.jobId)}/args`).catch(() => ({ data: { kept: false } }));
   openSubmit({ platform, kind: job.kind, args: data.kept ? data.args : undefined, from: job.jobId });

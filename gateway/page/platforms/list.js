@@ -16,7 +16,7 @@ export function show(main, platform, state) {
   document.title = `${platform} · Tailrace`;
   if (!Object.hasOwn(STATES, state)) {
     link.up("connected");
-    return draw(main, h("p", { class: "empty" }, `No job is ever “${state}”. The lists of ${platform}: `,
+    return draw(main, h("p", { class: "empty" }, `“${state}” is not a state of jobs. States of ${platform}: `,
       Object.entries(STATES).map(([word, counted], i) => [i ? ", " : "", h("a", { href: listPath(platform, word) }, counted)])));
   }
   const path = `/api/platforms/${encodeURIComponent(platform)}`;
@@ -31,7 +31,7 @@ export function show(main, platform, state) {
       const { data } = await ask(first ? `${path}?wait=0` : path);
       if (state === "failed") await dead.look([data]);
       found = { data, first, ...(state === "failed" ? { jobs: [], next: null } : await read()) };
-      if (first) look(); // who lives takes a moment to see
+      if (first) look(); // to see which workers are alive takes a moment
     } catch (error) {
       if (!(error.status >= 400 && error.status < 500) || error.status === 401) throw error;
       unknown = error.message;
@@ -74,10 +74,10 @@ export function show(main, platform, state) {
 
 function standing(data) {
   if (data.paused) return `paused${data.pausedBy ? ` by ${data.pausedBy}` : ""}`;
-  return data.consumers.length ? count(data.consumers.length, "worker") : `no worker serves this: python3 -m ops consume ${data.platform}`;
+  return data.consumers.length ? count(data.consumers.length, "worker") : `no worker: run python3 -m ops consume ${data.platform}`;
 }
 
-// What else is of interest: when it ended, runs, was started; of one that waits, how it is ranked.
+// The last column: when the job ended, will run or started; for a waiting job its priority.
 function timeOf({ endedAt, runAt, status, startedAt }) {
   return endedAt ? ["ended", endedAt] : runAt ? ["runs", runAt] : status === "active" ? ["started", startedAt] : ["priority", null];
 }

@@ -1,4 +1,4 @@
-// The overview: a row for each platform, what failed, and who works. Counts are asked for; what runs is heard.
+// The overview: platforms, failed jobs and workers. Counts are polled; progress comes by events.
 
 import { act, ask, poll } from "../api.js";
 import { action, attempt, confirm } from "../controls.js";
@@ -23,7 +23,7 @@ export function show(main) {
   let framed = false;
 
   const look = poll(async () => {
-    const first = !state; // who lives takes a moment to see; the rest is there at once
+    const first = !state; // to see which workers are alive takes a moment; the rest is there at once
     const how = first ? "?wait=0" : "";
     try {
       const [platforms, running, workers] = await Promise.all([
@@ -103,11 +103,11 @@ function platformRow(each, first, running, trends, older, look) {
 
 function standing(each, first) {
   if (each.paused) return h("span", { class: "tone-silent", title: exact(each.pausedSince) }, `paused${each.pausedBy ? ` by ${each.pausedBy}` : ""}`);
-  if (each.heldSeconds) return h("span", { class: "tone-silent" }, `held by a rate, ${duration(each.heldSeconds)} more`);
+  if (each.heldSeconds) return h("span", { class: "tone-silent" }, `rate limit reached, ${duration(each.heldSeconds)} left`);
   if (!each.consumers.length && first) return null; // not known yet
   if (!each.consumers.length) {
     const needed = each.waiting || each.running || each.delayed;
-    return h("span", { class: needed ? "tone-silent" : "", title: `python3 -m ops consume ${each.platform}` }, "no worker serves this");
+    return h("span", { class: needed ? "tone-silent" : "", title: `python3 -m ops consume ${each.platform}` }, "no worker");
   }
   return count(each.consumers.length, "worker");
 }
@@ -120,7 +120,7 @@ function number(each, field, state) {
 
 function runningJobs(each, running, older) {
   const shown = running.slice(0, SHOWN);
-  const rest = Math.max(each.running, running.length) - shown.length; // one that has only just started has a number, and no name yet
+  const rest = Math.max(each.running, running.length) - shown.length; // a job that has just started is counted before its id is known
   return [
     shown.map((job) =>
       h("a", { class: "job", key: job.job_id, href: jobPath(job.job_id), title: job.job_id },
@@ -140,7 +140,7 @@ function bar(progress) {
 function pauseButton(each, look) {
   const word = each.paused ? "resume" : "pause";
   return action(word, "act", async () => {
-    const text = `Nothing more starts there until it is resumed${each.waiting ? `: ${count(each.waiting, "job")} will wait` : ""}. What runs goes on.`;
+    const text = `No job starts until the platform is resumed${each.waiting ? `; ${count(each.waiting, "job")} will wait` : ""}. Running jobs continue.`;
     if (word === "pause" && !(await confirm(`Pause ${each.platform}?`, text, `Pause ${each.platform}`))) return;
     await attempt(() => act(`/api/platforms/${each.platform}/${word}`, { by: "the page" }), () => `${each.platform} is ${word}d.`);
     look();

@@ -1,4 +1,4 @@
-// What rows of lists say: how long ago, and long job ids in little room.
+// In rows of lists: how long ago, and long job ids in little space.
 
 import { h } from "../dom.js";
 import { duration, keyOf, now } from "../words.js";
@@ -6,14 +6,14 @@ import { duration, keyOf, now } from "../words.js";
 export const since = (seconds) => (seconds < 1 ? "just now" : `${duration(seconds)} ago`);
 export const ago = (iso) => (iso ? since((now() - Date.parse(iso)) / 1000) : "–");
 
-// A made-up key is long and alike at its front: its end tells more.
+// Generated keys are long and begin alike: their ends tell them apart.
 const cut = (key) => (key.length > 28 ? key.length - 12 : 0);
 export const short = (id) => {
   const key = keyOf(id);
   return cut(key) ? `…${key.slice(cut(key))}` : key;
 };
 
-// The same on the page: what is not seen is there all the same, so a key that is copied is whole.
+// The same as an element: the hidden part is in the text, so a copied key is whole.
 export const keyText = (id) => {
   const key = keyOf(id);
   return h("code", { class: "key" }, cut(key) > 0 && h("s", null, key.slice(0, cut(key))), key.slice(cut(key)));

@@ -1,4 +1,4 @@
-// Ten minutes of a platform in one small picture: how deep its line was, as a line, and what ended, as bars by outcome.
+// The last ten minutes of a platform: waiting jobs as a line, ended jobs as bars by outcome.
 
 import { ask } from "../api.js";
 import { h } from "../dom.js";
@@ -23,7 +23,7 @@ export class Trends {
     this.every = data.everySeconds;
   }
 
-  // `waiting` is what the line is now; of times before the gateway began to look nothing is drawn.
+  // `waiting`: how many jobs wait now. Times before the gateway started are left empty.
   of(platform, waiting) {
     const { depth = [], ...ended } = this.known[platform] ?? {};
     const depths = pad([...depth, waiting], SAMPLES);

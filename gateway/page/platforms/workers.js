@@ -1,4 +1,4 @@
-// Workers: where each runs, what it does, how long ago it was heard, and how free its loop is.
+// Workers: where each runs, its jobs, its last beat, and how long its event loop was blocked.
 
 import { act } from "../api.js";
 import { action, attempt, confirm } from "../controls.js";
@@ -13,23 +13,23 @@ const SLOW_SECONDS = 0.25; // a loop that is late by more than this keeps its jo
 export function workerTable({ workers, summary }, older, look) {
   if (!workers.length) {
     return h("section", { class: "workers", key: "workers" }, h("div", { class: "head" }, h("h2", null, "Workers")),
-      h("p", { class: "empty" }, "No worker beats. Start one: ", h("code", null, "python3 -m ops consume research")));
+      h("p", { class: "empty" }, "No worker is alive. Start one: ", h("code", null, "python3 -m ops consume research")));
   }
   return h("section", { class: "workers", key: "workers" },
     h("div", { class: "head" }, h("h2", null, "Workers"),
-      h("p", null, `${summary.alive_count} alive${summary.silent_count ? ` · ${summary.silent_count} not heard` : ""}`)),
+      h("p", null, `${summary.alive_count} alive${summary.silent_count ? ` · ${summary.silent_count} silent` : ""}`)),
     h("table", null,
       h("thead", null, h("tr", null, ["worker", "host", "version", "serves", "last beat", "loop lag", "memory", "jobs", ""].map((name) =>
         h("th", { scope: "col", class: `w-${name.split(" ").at(-1) || "act"}` }, name || h("span", { class: "unseen" }, "restart"))))),
       h("tbody", null, workers.map((worker) => row(worker, older, workers, look)))));
 }
 
-// How long a worker was not heard, in words and as a colour.
+// How long ago a worker beat, in words and as a colour.
 function hearing(worker, older) {
   const deadline = worker.deadline_seconds ?? 10;
   const age = (worker.last_change_seconds ?? worker.watched_seconds) + older;
   const tone = worker.alive === false ? "fail" : age > Math.max(3, deadline * 0.4) ? "silent" : "done";
-  const words = worker.alive === false ? `silent for ${duration(age)}` : worker.alive == null ? "not heard yet" : since(age);
+  const words = worker.alive === false ? `silent for ${duration(age)}` : worker.alive == null ? "no beat yet" : since(age);
   return { deadline, tone, words, share: Math.min(100, (100 * age) / deadline) };
 }
 
@@ -42,9 +42,9 @@ function row(worker, older, workers, look) {
     h("td", { class: "w-version", "data-label": "version" }, worker.version ?? "–"),
     h("td", { class: "w-serves", "data-label": "serves", title: worker.platforms.join(", ") }, worker.platforms.join(", ")),
     h("td", { class: "w-beat", "data-label": "last beat" },
-      h("span", { class: `meter tone-${tone}`, title: `of ${duration(deadline)} until it counts as lost` }, h("i", { style: { width: `${share.toFixed(1)}%` } })),
+      h("span", { class: `meter tone-${tone}`, title: `lost after ${duration(deadline)} without a beat` }, h("i", { style: { width: `${share.toFixed(1)}%` } })),
       h("span", { class: `age ${tone === "done" ? "" : `tone-${tone}`}` }, words)),
-    h("td", { class: `w-lag ${slow ? "tone-silent" : ""}`, "data-label": "loop lag", title: "the longest its loop was held, of the last ten seconds" }, duration(worker.lag_seconds)),
+    h("td", { class: `w-lag ${slow ? "tone-silent" : ""}`, "data-label": "loop lag", title: "longest time its event loop was blocked, in the last ten seconds" }, duration(worker.lag_seconds)),
     h("td", { class: "w-memory", "data-label": "memory" }, bytes(worker.memory_bytes)),
     h("td", { class: "w-jobs", "data-label": "jobs", title: worker.jobs.slice(0, 20).join(", ") }, jobs(worker.jobs)),
     h("td", { class: "w-act c-act" }, action("restart", "admin", () => restart(worker, workers, look), { "aria-label": `restart ${worker.worker_id}` })));
@@ -56,7 +56,7 @@ function jobs(ids) {
   return [ids.slice(0, JOBS).map((id, i) => [i ? ", " : "", h("a", { href: jobPath(id), title: id }, keyText(id))]), more > 0 && ` and ${more} more`];
 }
 
-// A restart is asked of all workers of a platform: the one where it touches the fewest is taken.
+// A restart concerns all workers of a platform: take the platform with the fewest.
 async function restart(worker, workers, look) {
   const serving = (platform) => workers.filter((each) => each.platforms.includes(platform)).map((each) => each.worker_id);
   const platform = [...worker.platforms].sort((one, other) => serving(one).length - serving(other).length)[0];
@@ -65,7 +65,7 @@ async function restart(worker, workers, look) {
 
 export async function confirmRestart(names, platform) {
   const many = names.length > 1 ? `${count(names.length, "worker")} of ${platform}` : names[0];
-  const text = `This asks every worker of ${platform}: ${names.join(", ")}. Each starts nothing more, ends what it runs within its grace period, hands back the rest at no cost, and exits; its supervisor starts it again.`;
+  const text = `Every worker of ${platform} restarts: ${names.join(", ")}. Each starts no more jobs, finishes its running jobs within the grace period, releases the others to the queue without a failure, and exits; its supervisor starts it again.`;
   return (await confirm(`Restart ${many}?`, text, "Drain and restart")) &&
     attempt(() => act(`/api/v2/workers/${encodeURIComponent(platform)}/restart`), (answer) => `Asked ${count(answer.data.workers.length, "worker")} of ${platform} to restart.`);
 }
