@@ -19,13 +19,15 @@ from tests.ops.commands import environment
 from tests.support.ports import free_port
 
 QUICK = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5", "TAILRACE_REAP_SECONDS": "0.3"}
-INSTALLED = Path(sys.executable).with_name("tailrace")
+INSTALLED = str(Path(sys.executable).with_name("tailrace"))
 
 
 class Up:
     """A running `up`."""
 
-    def __init__(self, data: Path, platforms: str = "research", *, cwd: str = "", **variables: str) -> None:
+    def __init__(
+        self, data: Path, platforms: str = "research", *, cwd: str = "", program: str = INSTALLED, **variables: str
+    ) -> None:
         """From the checkout; or, as the installed command, in another folder."""
         self.data = data
         self.port = free_port()
@@ -33,7 +35,7 @@ class Up:
         words = ["up", "--data", str(data), "--port", str(self.port), "--platforms", platforms]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [INSTALLED, *words] if cwd else [sys.executable, "-m", "ops", *words],
+                [program, *words] if cwd else [sys.executable, "-m", "ops", *words],
                 cwd=cwd or CHECKOUT,
                 env=environment(**{**QUICK, **variables}),
                 stdin=subprocess.DEVNULL,
