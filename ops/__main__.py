@@ -18,9 +18,8 @@ import sys
 from typing import NoReturn
 
 from tailrace.ops import bootstrap
-from tailrace.ops.commands import COMMANDS, GROUPS
-from tailrace.ops.hints import DEFAULT_DATA
-from tailrace.ops.nearest import meant
+from tailrace.ops.commands import COMMANDS, GROUPS, flags_of
+from tailrace.ops.hints import DEFAULT_DATA, meant
 
 
 class Parser(argparse.ArgumentParser):
@@ -84,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         code = run_command(options)
         sys.stdout.flush()
     except BaseException as error:
-        known = exit_code(innermost(error))
+        known = exit_code(innermost(error), options.command)
         if known is None:
             raise
         code = known
@@ -119,16 +118,16 @@ def words_of(options: argparse.Namespace) -> list[str]:
 def use_running_store() -> None:
     """Without an address of its own a role joins the `up` that runs on the default data folder, if there is one."""
     if not (os.environ.keys() & {"REDIS_URL", "REDIS_URL_FILE"} or os.environ.get("REDIS_HOST")):
-        from tailrace.ops.connect import use_settings
-        from tailrace.streams.process.data_folder import find_running
+        from tailrace.streams.process.data_folder import find_running, settings_of
 
         if url := find_running(DEFAULT_DATA):
-            os.environ["REDIS_URL"] = url
-            use_settings(DEFAULT_DATA)
+            # What `up` was told of platforms counts too, where our own environment says nothing else.
+            told = {name: value for name, value in settings_of(DEFAULT_DATA).items() if not os.environ.get(name)}
+            os.environ.update(told, REDIS_URL=url)
 
 
-def exit_code(error: BaseException) -> int | None:
-    """What an error means to the caller's shell; None when it is not ours to say: a bug deserves its traceback."""
+def exit_code(error: BaseException, command: str) -> int | None:
+    """Say what is wrong; what it means to the caller's shell. None: a bug, which keeps its traceback."""
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, SystemExit):
@@ -142,8 +141,8 @@ def exit_code(error: BaseException) -> int | None:
 
     if not isinstance(error, TailraceError):
         return None
-    if isinstance(error, WrongField) and error.field == "jobId":  # which is called JOB here
-        error = WrongField("JOB", error.reason)
+    if isinstance(error, WrongField):  # named as it is typed
+        error = WrongField({"jobId": "JOB", **flags_of(command)}.get(error.field, error.field), error.reason)
     print(f"tailrace: {error}", file=sys.stderr)
     if isinstance(error, StoreError) and error.job_ids:
         job_id = error.job_ids[0] or ""

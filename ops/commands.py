@@ -137,8 +137,8 @@ COMMANDS = {
             DATA,
         ),
     ),
-    "follow": Command("show a job live until it ends", (JOB, JSON, DATA)),
-    "history": Command("show what happened to a job", (JOB, JSON, DATA)),
+    "follow": Command("show a job live until it ends", (JOB, JSON, DATA), module="cli.watch"),
+    "history": Command("show what happened to a job", (JOB, JSON, DATA), module="cli.watch"),
     "show": Command(
         "show the record of a job",
         (JOB, JSON, DATA),
@@ -188,7 +188,13 @@ COMMANDS = {
             argument("words", nargs="*", metavar="WORD", help="a platform to list; or what to do, where, and its name"),
             argument("--cron", metavar="EXPR", help="when: five fields, or six with seconds first"),
             argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
-            argument("--every", metavar="SECONDS", type=float, help="when: each so many seconds, 1 or more"),
+            argument(
+                "--every",
+                dest="every_seconds",
+                metavar="SECONDS",
+                type=float,
+                help="when: each so many seconds, 1 or more",
+            ),
             argument("--missed", metavar="HOW", default="skip", help="ticks nobody ran at: skip, once or all"),
             argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
             JSON,
@@ -221,3 +227,9 @@ COMMANDS = {
     "test": Command("run the tests; pytest's own options may follow", takes_rest=True),
     "check": Command("check format, lint, types and imports"),
 }
+
+
+def flags_of(command: str) -> dict[str, str]:
+    """The flags of a command by what they say: a refusal of `delay_seconds` is about `--delay`."""
+    flags = [(names[0], settings) for names, settings in COMMANDS[command].arguments if names[0].startswith("--")]
+    return {settings.get("dest", name[2:].replace("-", "_")): name for name, settings in flags}

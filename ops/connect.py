@@ -1,31 +1,48 @@
-"""The store a command works on: the one REDIS_URL names, else that of a running `up`."""
+"""The client a command works with: on the store that REDIS_URL names, else on that of a running `up`."""
 
-import os
-from collections.abc import AsyncIterator
+import argparse
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
+from typing import NamedTuple, TypeVar
 
+import anyio
+
+from tailrace.ops.hints import meant
+from tailrace.producers import Tailrace
 from tailrace.producers.client import find_store
-from tailrace.streams.process.data_folder import settings_of
+from tailrace.streams.errors import WrongField
+from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 
-
-def find_url(data: Path) -> str:
-    """Where the store is. What the `up` that keeps it was told of platforms counts for this command too."""
-    url, settings = find_store(None, data)
-    if settings.url is None:
-        use_settings(data)
-    return url
+T = TypeVar("T")
 
 
-def use_settings(data: Path) -> None:
-    """Go by what the owner of this folder was told of platforms, where our own environment says nothing else."""
-    for name, value in settings_of(data).items():
-        if not os.environ.get(name):
-            os.environ[name] = value
+class Reached(NamedTuple):
+    """A store that answers, the platforms that are declared for it, and a client on both."""
+
+    client: Tailrace
+    store: Store
+    platforms: Platforms
 
 
 @asynccontextmanager
-async def reach(data: Path) -> AsyncIterator[Store]:
-    async with Store(find_url(data)) as store:
-        yield store
+async def reach(options: argparse.Namespace) -> AsyncIterator[Reached]:
+    """Connect. A platform that is not declared is refused with the one that may be meant."""
+    url, settings = find_store(None, options.data)
+    async with Store(url) as store:
+        try:
+            yield Reached(Tailrace.over(store, settings.platforms), store, settings.platforms)
+        except WrongField as error:
+            if error.field != "platform" or not isinstance(typed := getattr(options, "platform", None), str):
+                raise
+            raise WrongField(error.field, error.reason + meant(typed, settings.platforms)) from None
+
+
+def ask(options: argparse.Namespace, question: Callable[[Reached], Awaitable[T]]) -> T:
+    """The answer to one question."""
+
+    async def answer() -> T:
+        async with reach(options) as reached:
+            return await question(reached)
+
+    return anyio.run(answer)

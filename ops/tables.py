@@ -1,14 +1,17 @@
-"""How a table fits into a terminal: ids and names stay whole, other columns grow narrow, then the least leave.
+"""Tables that fit into a terminal: ids and names stay whole, other columns grow narrow, then the least leave.
 
 rich draws the table; the widths are ours because rich drops no column, cuts ids where room is short, and narrows
 columns below their `min_width` first, so that the table ends up wider than the terminal.
 """
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
+
+from tailrace.ops.terminal import PIPE_WIDTH, STYLES, console, plain, say, style_of
 
 GAP = 2  # between two columns
 HEADING = 4  # so much of a heading is always there
@@ -18,13 +21,18 @@ RIGHT = {
     *("seq", "attempt", "elapsed", "lag", "memory", "oldest", "workers", "jobs"),
     *("waiting", "running", "delayed", "completed", "failed", "cancelled"),
 }
+_FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that end a colour
 
 
 class Rows:
-    """What is to be shown, before anybody knows how wide the terminal is."""
+    """What is to be shown, whatever the width of the terminal."""
 
     def __init__(
-        self, columns: Sequence[str], whole: Sequence[str], leaving: Sequence[str], steady: Sequence[str] = ()
+        self,
+        columns: Sequence[str],
+        whole: Sequence[str] = (),
+        leaving: Sequence[str] = (),
+        steady: Sequence[str] = (),
     ) -> None:
         """`whole`: columns whose words are never cut, because people copy them. `steady`: columns that are never
         narrowed, heading included: a number or a short time reads badly in pieces. `leaving`: which go first."""
@@ -33,6 +41,24 @@ class Rows:
         self.rows: list[list[Text]] = []
         self._whole = whole
         self._leaving = leaving
+
+    def add(self, *cells: object) -> None:
+        """A row; a word that names a state is in its colour."""
+        self.rows.append(
+            [cell if isinstance(cell, Text) else Text(plain(cell or ""), style_of(cell)) for cell in cells]
+        )
+
+    def show(self) -> None:
+        """Print it on stdout, without the spaces that fill the last column."""
+        out = console()
+        made, left_out = self.fitted(out.width)
+        out.width = PIPE_WIDTH  # a table that is still too wide is wrapped by the terminal: what is copied stays whole
+        with out.capture() as captured:
+            out.print(made)
+        for line in captured.get().splitlines():
+            print(_FILLING.sub(r"\1", line))
+        if left_out:
+            say(f"no room for {', '.join(left_out)}: see --json, or make the terminal wider")
 
     def fitted(self, room: int) -> tuple[Table, list[str]]:
         """The table, and the columns there was no room for. Where it cannot be helped it is wider than the room."""
@@ -69,6 +95,11 @@ class Rows:
 
     def _texts(self, index: int) -> list[str]:
         return [row[index].plain for row in self.rows]
+
+
+def number(count: int, state: str = "") -> Text:
+    """How many, in the colour of their state; none is hardly seen."""
+    return Text(str(count), STYLES.get(state, "") if count else "dim")
 
 
 def parts_of(text: str) -> list[str]:

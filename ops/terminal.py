@@ -1,16 +1,11 @@
 """How commands look: results on stdout, talk on stderr, calm in a terminal and plain in a pipe."""
 
-import re
 import sys
-from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
-
-from tailrace.ops.tables import Rows
-
-_FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that end a colour
 
 PIPE_WIDTH = 10_000  # whoever reads a pipe wants whole lines
 
@@ -50,31 +45,9 @@ def plain(value: object) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def table(*columns: str, whole: Sequence[str] = (), leaving: Sequence[str] = (), steady: Sequence[str] = ()) -> Rows:
-    """Columns that are never cut or narrowed, and those that a narrow terminal does without, the first one first."""
-    return Rows(columns, whole, leaving, steady)
-
-
-def show_table(rows: Rows) -> None:
-    """On stdout, without the spaces that fill the last column."""
-    out = console()
-    made, left_out = rows.fitted(out.width)
-    out.width = PIPE_WIDTH  # a table that is still too wide is wrapped by the terminal: what is copied stays whole
-    with out.capture() as captured:
-        out.print(made)
-    for line in captured.get().splitlines():
-        print(_FILLING.sub(r"\1", line))
-    if left_out:
-        say(f"no room for {', '.join(left_out)}: see --json, or make the terminal wider")
-
-
-def row(to: Rows, *cells: object) -> None:
-    to.rows.append([cell if isinstance(cell, Text) else Text(plain(cell or ""), _style(cell)) for cell in cells])
-
-
-def number(count: int, state: str = "") -> Text:
-    """How many, in the colour of their state; none is hardly seen."""
-    return Text(str(count), STYLES.get(state, "") if count else "dim")
+def print_json(value: object) -> None:
+    """A result for machines."""
+    print(msgspec.json.encode(value).decode(), flush=True)
 
 
 def span(seconds: float) -> str:
@@ -114,7 +87,7 @@ def event_line(event: dict[str, Any]) -> Text:
     """One event of a job for people: time, attempt, what happened, and the little that is worth reading along."""
     attempt = event.get("attempt")
     head = f"{event['time'][11:23]}  {f'#{attempt}' if attempt else '':4}"
-    line = Text.assemble((head, "dim"), (f"{event['status']:11}", _style(event["status"])), about(event))
+    line = Text.assemble((head, "dim"), (f"{event['status']:11}", style_of(event["status"])), about(event))
     line.rstrip()
     return line
 
@@ -136,5 +109,6 @@ def about(event: dict[str, Any]) -> str:
     return "  ".join(words)
 
 
-def _style(cell: object) -> str:
+def style_of(cell: object) -> str:
+    """The colour of a word that names a state."""
     return STYLES.get(cell, "") if isinstance(cell, str) else ""

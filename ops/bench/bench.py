@@ -9,18 +9,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
-import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tailrace.ops.bench.figures import Figure, compare, written
 from tailrace.ops.bench.measures import MEASURES, QUICK, Bench, Extent
-from tailrace.ops.bench.workbench import Workbench
-from tailrace.ops.terminal import console, row, say, show_table, table
+from tailrace.ops.bench.workbench import Workbench, open_workbench
+from tailrace.ops.tables import Rows
+from tailrace.ops.terminal import console, print_json, say
 from tailrace.ops.up.up import look_at
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import TailraceError, WrongField
 from tailrace.streams.process.shutdown import Shutdown
-from tailrace.streams.store.connection import Store
+from tailrace.streams.store.connection import Store, info_fields
+from tailrace.streams.store.server import read_server
 
 LIMIT_SECONDS = 60.0  # for one measure; each takes a few
 
@@ -33,13 +34,13 @@ def run(options: argparse.Namespace) -> int:
     url = StreamsSettings.read().url
     if url is not None:
         anyio.run(look_at, url)  # one that is away or unfit stops us before anything is started
-    with Workbench(url, options.data, list(MEASURES)) as workbench, telling(measures) as tell:
+    with open_workbench(url, options.data, list(MEASURES)) as workbench, telling(measures) as tell:
         report = anyio.run(take, workbench, measures, extent, tell, backend_options={"use_uvloop": True})
     if report is None:
         raise KeyboardInterrupt
     facts, figures = report
     if options.json:
-        print(msgspec.json.encode({**facts, "quick": options.quick, "figures": figures}).decode())
+        print_json({**facts, "quick": options.quick, "figures": figures})
     else:
         show(facts, figures)
     return 0
@@ -94,14 +95,13 @@ async def within_limit(name: str, measure: Awaitable[list[Figure]]) -> list[Figu
 
 async def look(store: Store, *, own: bool) -> dict[str, Any]:
     """What a figure is worth nothing without: when it was taken, and on what."""
-    info = (await store.command("INFO", "everything")).decode()
-    fields = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
-    name = fields.get("server_name", "redis")
+    server = await read_server(store)
+    persistence = info_fields(await store.command("INFO", "persistence"))
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "store": f"{name} {fields.get(f'{name}_version', fields['redis_version'])}",
+        "store": f"{server.name} {server.version}",
         "own_store": own,
-        "append_only_file": fields.get("aof_enabled") == "1",
+        "append_only_file": persistence.get("aof_enabled") == "1",
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
@@ -129,11 +129,11 @@ def telling(measures: Sequence[str]) -> Iterator[Tell]:
 
 def show(facts: dict[str, Any], figures: Sequence[Figure]) -> None:
     out = console()
-    found = table("measure", "figure", "of raw", "what was measured")
+    found = Rows(("measure", "figure", "of raw", "what was measured"))
     for figure in figures:
         share = "" if figure.of_raw is None else f"{figure.of_raw:4.0%}"
-        row(found, figure.name, written(figure), share, figure.what)
-    show_table(found)
+        found.add(figure.name, written(figure), share, figure.what)
+    found.show()
     out.print()
     store = f"{facts['store']}{', of its own' if facts['own_store'] else ''}"
     aof = "append-only file on" if facts["append_only_file"] else "no append-only file"

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from tailrace.ops.bench import jobs as benchjobs
-from tailrace.ops.bench.audience import LiveClients
 from tailrace.ops.bench.figures import Figure, rate, spread
+from tailrace.ops.bench.live_clients import Deliveries, open_clients
 from tailrace.ops.bench.workbench import CONCURRENCY, HOST, Pace, Workbench
 from tailrace.producers import Producer, Submission
 from tailrace.streams.errors import TailraceError
@@ -19,7 +19,7 @@ from tailrace.streams.functions import Script
 from tailrace.streams.history.events import decode_event
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.replies import read_job, read_record
-from tailrace.streams.store.connection import Store
+from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.transitions import Transitions
 
 PAYLOAD = {"url": "https://shop.example/p/123456", "page": 1, "shop": "oliveyoung"}  # about 70 bytes as JSON
@@ -216,25 +216,25 @@ async def sse(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     hot = benchjobs.Broadcast(rounds=extent.hot // 50, together=50, pause_seconds=0)
     with bench.workbench.gateway() as port:
         await bench.workbench.ready(port)
-        calm_hall = await broadcast(bench, keys, port, calm)
-        hot_hall = await broadcast(bench, keys, port, hot)
+        calm_seen = await broadcast(bench, keys, port, calm)
+        hot_seen = await broadcast(bench, keys, port, hot)
     who = f"{extent.clients} live clients of one job"
     pace = f"{extent.clients / GAP_SECONDS:,.0f} deliveries/s"
     return [
-        spread("sse.delay", f"{who}, report to arrival at {pace}", "ms", calm_hall.delays_ms),
-        rate("sse.hot", f"{who}, as fast as it goes", "deliveries/s", hot_hall.deliveries, hot_hall.seconds),
+        spread("sse.delay", f"{who}, report to arrival at {pace}", "ms", calm_seen.delays_ms),
+        rate("sse.hot", f"{who}, as fast as it goes", "deliveries/s", hot_seen.count, hot_seen.seconds),
     ]
 
 
-async def broadcast(bench: Bench, keys: PlatformKeys, port: int, todo: benchjobs.Broadcast) -> LiveClients:
-    """One job before an audience. It waits for its consumer until everybody is there."""
+async def broadcast(bench: Bench, keys: PlatformKeys, port: int, todo: benchjobs.Broadcast) -> Deliveries:
+    """One job and its live clients. It waits for its consumer until every client is there."""
     key = await bench.submit(keys, "broadcast", msgspec.to_builtins(todo))
-    async with LiveClients((HOST, port), keys.id(key), bench.extent.clients) as audience:
+    async with open_clients((HOST, port), keys.id(key), bench.extent.clients) as clients:
         with bench.workbench.consumer(keys), anyio.move_on_after(WORK_SECONDS):
-            await audience.to_the_end()
-    if not audience.deliveries:
+            await clients.to_the_end()
+    if not clients.deliveries.count:
         raise TailraceError(f"nothing reached the live clients in {WORK_SECONDS:g} s")
-    return audience
+    return clients.deliveries
 
 
 async def memory(bench: Bench, keys: PlatformKeys) -> list[Figure]:
@@ -259,8 +259,7 @@ async def used_bytes(bench: Bench) -> int:
     fields: dict[str, str] = {}
 
     async def calm() -> bool:
-        lines = (await bench.store.command("INFO", "memory")).decode().split()
-        fields.update(line.split(":", 1) for line in lines if ":" in line)
+        fields.update(info_fields(await bench.store.command("INFO", "memory")))
         return fields.get("lazyfree_pending_objects", "0") == "0"
 
     await bench.workbench.until("the store frees what was deleted", calm)

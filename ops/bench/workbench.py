@@ -1,17 +1,12 @@
-"""Where things are measured: a store, platforms of one's own in it, and real processes; nothing of it stays."""
+"""Where `bench` measures: a store, platforms of its own in it, and real processes; nothing of it stays."""
 
 import os
 import secrets
-import shutil
-import signal
-import subprocess
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import anyio
 import anyio.to_thread
@@ -19,7 +14,7 @@ import redis
 from msgspec import Struct
 
 from tailrace.ops.terminal import say
-from tailrace.ops.up.children import Family
+from tailrace.ops.up.children import Child, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.ops.up.up import is_ready
 from tailrace.streams.errors import TailraceError
@@ -49,69 +44,21 @@ class Pace(Struct, frozen=True):
         }
 
 
-class Child:
-    """A process that is measured, in a group of its own."""
-
-    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.name = name
-        self._process = process
-        self._log = log
-        self._killed = False
-
-    def kill(self) -> None:
-        """kill -9, together with whatever it started."""
-        self._killed = True
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def check(self) -> None:
-        """Raise what it said last if it has ended by itself."""
-        if not self._killed and (code := self._process.poll()) is not None:
-            lines = self._log.read_text(errors="replace").splitlines() or ["it said nothing"]
-            raise TailraceError(f"{self.name} ended with code {code}: {lines[-1]}")
-
-
 class Workbench:
-    """`with Workbench(…) as bench:` a store of its own, or platforms of its own name in the store of `url`."""
+    """Where things are measured: what `open_workbench` has made, and the processes that are started here."""
 
-    def __init__(self, url: str | None, data: Path | None, purposes: Sequence[str]) -> None:
-        """Each purpose gets a platform. `data` is where an own store keeps its files for as long as this lasts."""
-        self.own_store = url is None
-        self.name = f"bench-{secrets.token_hex(4)}"
-        self.keys = {purpose: PlatformKeys(f"{self.name}-{purpose}") for purpose in purposes}
+    def __init__(self, family: Family, keys: Mapping[str, PlatformKeys], *, own_store: bool) -> None:
+        self.own_store = own_store
+        self.keys = keys
         self.platforms = Platforms(
-            {keys.platform: Policy(max_running_per_process=CONCURRENCY) for keys in self.keys.values()}
+            {each.platform: Policy(max_running_per_process=CONCURRENCY) for each in keys.values()}
         )
-        self.url = url or ""
-        self._data = data
-        self._open = ExitStack()
+        self.url = family.url
+        self._family = family
+        self._config = family.logs / "bench.toml"
+        tables = (f"[platforms.{name}]\nmax_running_per_process = {CONCURRENCY}\n" for name in self.platforms)
+        self._config.write_text("".join(tables))
         self._children: list[Child] = []
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opening:
-            if self._data:
-                self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=self._data))
-            opening.callback(shutil.rmtree, folder)
-            if self.own_store:
-                self.url = opening.enter_context(OwnStore(folder / "store")).url
-            else:
-                opening.callback(self._sweep)
-            self._family = Family(self.url, folder)
-            opening.callback(self._family.close)
-            self._config = folder / "bench.toml"
-            tables = (
-                f"[platforms.{platform}]\nmax_running_per_process = {CONCURRENCY}\n" for platform in self.platforms
-            )
-            self._config.write_text("".join(tables))
-            self._open = opening.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.close()
 
     def consumer(
         self, keys: PlatformKeys, name: str = "consumer", pace: Pace | None = None
@@ -129,19 +76,16 @@ class Workbench:
 
     @contextmanager
     def _start(self, name: str, command: list[str], **variables: str) -> Iterator[Child]:
-        # What this shell has set for Tailrace does not count: everybody measures the same thing.
+        # What this shell has set for Tailrace does not count: every run measures the same thing.
         ours = ("TAILRACE_", "LLM_")
         unset = {word: "" for word in os.environ if word.startswith(ours) and word != lifeline.VARIABLE}
-        options = self._family.options(name, **{**unset, "TAILRACE_CONFIG": str(self._config), **variables})
-        with options["stdout"]:
-            process = subprocess.Popen(command, **options)
-        child = Child(name, process, self._family.log(name))
-        self._children.append(child)
-        try:
-            yield child
-        finally:
-            self._children.remove(child)
-            child.kill()
+        told = {**unset, "TAILRACE_CONFIG": str(self._config), **variables}
+        with self._family.running(name, command, **told) as child:
+            self._children.append(child)
+            try:
+                yield child
+            finally:
+                self._children.remove(child)
 
     async def ready(self, port: int) -> None:
         async def look() -> bool:
@@ -165,15 +109,31 @@ class Workbench:
             await anyio.sleep(0.01)
         return True
 
-    def _sweep(self) -> None:
-        """Remove every key of ours from a store that is not ours."""
-        prefixes = tuple(keys.prefix.encode() for keys in self.keys.values())
-        try:
-            with redis.Redis.from_url(self.url) as client:
-                cursor = None
-                while cursor != 0:
-                    cursor, found = client.scan(cursor or 0, match=f"*{self.name}*", count=SWEEP)
-                    if ours := [key for key in found if key.startswith(prefixes)]:
-                        client.unlink(*ours)
-        except redis.RedisError as error:
-            say(f"the store does not answer ({error}): keys with {self.name} in their names are left there")
+
+@contextmanager
+def open_workbench(url: str | None, data: Path | None, purposes: Sequence[str]) -> Iterator[Workbench]:
+    """A platform for each purpose, in a store of its own, whose files are under `data`, or in the store of `url`."""
+    name = f"bench-{secrets.token_hex(4)}"
+    keys = {purpose: PlatformKeys(f"{name}-{purpose}") for purpose in purposes}
+    if data:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-bench-", dir=data)))
+        if url:
+            opened.callback(sweep, url, name, tuple(each.prefix.encode() for each in keys.values()))
+        family = Family(url or opened.enter_context(OwnStore(folder / "store")).url, folder)
+        opened.callback(family.close)
+        yield Workbench(family, keys, own_store=url is None)
+
+
+def sweep(url: str, name: str, prefixes: tuple[bytes, ...]) -> None:
+    """Remove every key of ours from a store that is not ours."""
+    try:
+        with redis.Redis.from_url(url) as client:
+            cursor = None
+            while cursor != 0:
+                cursor, found = client.scan(cursor or 0, match=f"*{name}*", count=SWEEP)
+                if ours := [key for key in found if key.startswith(prefixes)]:
+                    client.unlink(*ours)
+    except redis.RedisError as error:
+        say(f"the store does not answer ({error}): keys with {name} in their names are left there")

@@ -3,116 +3,88 @@
 import argparse
 import getpass
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-import anyio
-import msgspec
-
-from tailrace.ops.connect import reach
+from tailrace.ops.connect import Reached, ask
 from tailrace.ops.hints import command
-from tailrace.ops.nearest import meant
-from tailrace.producers.actions import LONGEST_NAME, ActionResult, Actions
-from tailrace.producers.settings import StreamsSettings
-from tailrace.streams.errors import NoConsumer, TailraceError, WrongField, WrongState
-from tailrace.streams.keys import PlatformKeys
+from tailrace.ops.terminal import print_json
+from tailrace.producers.actions import LONGEST_NAME
+from tailrace.producers.client import Tailrace
+from tailrace.streams.errors import NoConsumer, TailraceError, WrongState
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.states import State
-from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions
-
-FLAGS = {"by", "reason"}
 
 Answer = tuple[dict[str, Any], str]  # for machines, for people
 
 
 def run(options: argparse.Namespace) -> int:
-    facts, sentence = anyio.run(act, options)
-    print(msgspec.json.encode(facts).decode() if options.json else sentence)
+    facts, sentence = ask(options, partial(act, options))
+    if options.json:
+        print_json(facts)
+    else:
+        print(sentence)
     return 0
 
 
-async def act(options: argparse.Namespace) -> Answer:
-    async with reach(options.data) as store:
-        try:
-            return await ACTS[options.command](store, options)
-        except WrongField as error:  # named as it is typed
-            raise WrongField(f"--{error.field}", error.reason) if error.field in FLAGS else error from None
-        except WrongState as error:
-            raise TailraceError(f"{error}; see `{command(f'show {options.job}', options.data)}`") from None
-
-
-async def cancel(store: Store, options: argparse.Namespace) -> Answer:
-    acted = await actions(store).cancel(options.job, by=who(options), reason=options.reason)
-    if acted.status == "cancelling":
-        follow = command(f"follow {options.job}", options.data)
-        return facts(acted), f"{options.job} runs and is asked to stop; `{follow}` shows when it has"
-    return facts(acted), f"{options.job} cancelled"
-
-
-async def retry(store: Store, options: argparse.Namespace) -> Answer:
-    acted = await actions(store).retry(options.job, by=who(options))
-    return facts(acted), f"{options.job} waits again"
-
-
-async def drop(store: Store, options: argparse.Namespace) -> Answer:
+async def act(options: argparse.Namespace, reached: Reached) -> Answer:
+    """Do it; a refusal says which command helps."""
     try:
-        acted = await actions(store).drop(options.job)
+        return await ACTS[options.command](reached.client, options)
     except WrongState as error:
-        if error.state == State.COMPLETED:
-            raise
-        end = command(f"cancel {options.job}", options.data)
-        raise WrongState(error.job_id, error.state, f"{error.why}; to end it: `{end}`") from None
-    return facts(acted), f"{options.job} dropped"
-
-
-async def pause(store: Store, options: argparse.Namespace) -> Answer:
-    keys = declared(options.platform)
-    already, by, since = await actions(store).pause(keys.platform, by=who(options))
-    told = {"platform": keys.platform, "paused": True, "pausedBy": by, "pausedSince": since}
-    done = f"was paused already, by {by or 'somebody'} at {since}" if already else "paused"
-    return told, f"{keys.platform} {done}; `{command(f'resume {keys.platform}', options.data)}` lets it go on"
-
-
-async def resume(store: Store, options: argparse.Namespace) -> Answer:
-    keys = declared(options.platform)
-    was_paused = await actions(store).resume(keys.platform)
-    told = {"platform": keys.platform, "paused": False, "pausedBy": None, "pausedSince": None}
-    return told, f"{keys.platform} {'goes on' if was_paused else 'was not paused'}"
-
-
-async def restart(store: Store, options: argparse.Namespace) -> Answer:
-    keys = declared(options.platform)
-    try:
-        names = await actions(store).restart(keys.platform)
+        can_end = options.command == "drop" and error.state != State.COMPLETED
+        end = f"; to end it: `{command(f'cancel {options.job}', options.data)}`" if can_end else ""
+        raise TailraceError(f"{error}{end}; see `{command(f'show {options.job}', options.data)}`") from None
     except NoConsumer as error:
-        name = keys.platform
-        raise TailraceError(f"{error}; start one: `{PROGRAM} consume {name}`, or all: `{PROGRAM} up`") from None
-    workers = command("workers", options.data)
-    told = f"asked to drain and start again: {', '.join(names)}; `{workers}` shows which ones are there"
-    return {"platform": keys.platform, "status": "restarting", "workers": names}, told
+        start = f"`{PROGRAM} consume {options.platform}`, or all: `{PROGRAM} up`"
+        raise TailraceError(f"{error}; start one: {start}") from None
 
 
-ACTS: dict[str, Callable[[Store, argparse.Namespace], Awaitable[Answer]]] = {
-    "cancel": cancel,
-    "retry": retry,
-    "drop": drop,
-    "pause": pause,
-    "resume": resume,
-    "restart": restart,
+async def cancel(client: Tailrace, options: argparse.Namespace) -> Answer:
+    acted = await client.cancel(options.job, by=who(options), reason=options.reason)
+    said = f"{acted.id} cancelled"
+    if acted.status == "cancelling":
+        follow = command(f"follow {acted.id}", options.data)
+        said = f"{acted.id} runs and is asked to stop; `{follow}` shows when it has"
+    return {"jobId": acted.id, "status": acted.status}, said
+
+
+async def retry(client: Tailrace, options: argparse.Namespace) -> Answer:
+    acted = await client.retry(options.job, by=who(options))
+    return {"jobId": acted.id, "status": acted.status}, f"{acted.id} waits again"
+
+
+async def drop(client: Tailrace, options: argparse.Namespace) -> Answer:
+    acted = await client.drop(options.job)
+    return {"jobId": acted.id, "status": acted.status}, f"{acted.id} dropped"
+
+
+async def pause(client: Tailrace, options: argparse.Namespace) -> Answer:
+    name = options.platform
+    already, by, since = await client.pause(name, by=who(options))
+    done = f"was paused already, by {by or 'somebody'} at {since}" if already else "paused"
+    resume = command(f"resume {name}", options.data)
+    facts = {"platform": name, "paused": True, "pausedBy": by, "pausedSince": since}
+    return facts, f"{name} {done}; `{resume}` lets it go on"
+
+
+async def resume(client: Tailrace, options: argparse.Namespace) -> Answer:
+    name = options.platform
+    was_paused = await client.resume(name)
+    facts = {"platform": name, "paused": False, "pausedBy": None, "pausedSince": None}
+    return facts, f"{name} {'goes on' if was_paused else 'was not paused'}"
+
+
+async def restart(client: Tailrace, options: argparse.Namespace) -> Answer:
+    names = await client.restart(options.platform)
+    said = f"asked to drain and start again: {', '.join(names)}"
+    facts = {"platform": options.platform, "status": "restarting", "workers": names}
+    return facts, f"{said}; `{command('workers', options.data)}` shows which ones are there"
+
+
+ACTS: dict[str, Callable[[Tailrace, argparse.Namespace], Awaitable[Answer]]] = {
+    act.__name__: act for act in (cancel, retry, drop, pause, resume, restart)
 }
-
-
-def actions(store: Store) -> Actions:
-    return Actions(Transitions(store), StreamsSettings.read().platforms)
-
-
-def declared(name: str) -> PlatformKeys:
-    """The keys of a platform. Raises `WrongField` naming those that are declared, and the one that may be meant."""
-    platforms = StreamsSettings.read().platforms
-    try:
-        return PlatformKeys(platforms.known(name))
-    except WrongField as error:
-        raise WrongField(error.field, error.reason + meant(name, platforms)) from None
 
 
 def who(options: argparse.Namespace) -> str:
@@ -123,7 +95,3 @@ def who(options: argparse.Namespace) -> str:
         return getpass.getuser()[:LONGEST_NAME]
     except (OSError, KeyError):  # no name for this user id, as in some containers
         return "somebody"
-
-
-def facts(acted: ActionResult) -> dict[str, Any]:
-    return {"jobId": acted.id, "status": acted.status}

@@ -3,58 +3,49 @@
 import argparse
 from datetime import UTC, datetime
 
-import anyio
 import msgspec
 from rich.text import Text
 
-from tailrace.ops.connect import reach
-from tailrace.ops.terminal import number, plain, row, show_table, span, table
-from tailrace.producers.settings import StreamsSettings
+from tailrace.ops.connect import Reached, ask
+from tailrace.ops.tables import Rows, number
+from tailrace.ops.terminal import plain, print_json, span
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.overview import Overview, take_overviews
-from tailrace.streams.views.presence import ConsumerPresence, Presence
+from tailrace.streams.views.presence import Presence
 
 
 def run(options: argparse.Namespace) -> int:
-    overviews, consumers = anyio.run(look, options)
-    serving = {each.platform: alive_on(each.platform, consumers) for each in overviews}
+    platforms = ask(options, look)
     if options.json:
-        told = [{**msgspec.to_builtins(each), "consumers": serving[each.platform]} for each in overviews]
-        print(msgspec.json.encode(told).decode())
+        print_json([{**msgspec.to_builtins(each), "consumers": alive} for each, alive in platforms])
         return 0
     counted = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
-    leaving = ("cancelled", "completed", "delayed", "oldest")
     steady = ("platform", *counted, "oldest", "workers")
-    shown = table("platform", *counted, "oldest", "workers", "state", leaving=leaving, steady=steady)
-    now = datetime.now(UTC)
-    for each in overviews:
+    shown = Rows((*steady, "state"), leaving=("cancelled", "completed", "delayed", "oldest"), steady=steady)
+    for each, alive in platforms:
         oldest = "" if each.oldest_waiting_seconds is None else span(each.oldest_waiting_seconds)
         counts = [number(getattr(each, state), state) for state in counted]
-        row(shown, each.platform, *counts, oldest, number(len(serving[each.platform])), state_of(each, serving, now))
-    show_table(shown)
+        shown.add(each.platform, *counts, oldest, number(len(alive)), Text(state_of(each, bool(alive)), "yellow"))
+    shown.show()
     return 0
 
 
-async def look(options: argparse.Namespace) -> tuple[list[Overview], list[ConsumerPresence]]:
-    async with reach(options.data) as store:
-        platforms = StreamsSettings.read().platforms
-        consumers = await Presence(Transitions(store), platforms).see()
-        return await take_overviews(store, platforms), consumers
+async def look(reached: Reached) -> list[tuple[Overview, list[str]]]:
+    """Each platform with its consumers that are alive."""
+    consumers = await Presence(Transitions(reached.store), reached.platforms).see()
+    return [
+        (each, [consumer.owner for consumer in consumers if consumer.alive and each.platform in consumer.platforms])
+        for each in await take_overviews(reached.store, reached.platforms)
+    ]
 
 
-def alive_on(platform: str, consumers: list[ConsumerPresence]) -> list[str]:
-    return [each.owner for each in consumers if each.alive and platform in each.platforms]
-
-
-def state_of(overview: Overview, serving: dict[str, list[str]], now: datetime) -> Text:
+def state_of(overview: Overview, served: bool) -> str:
     """What keeps the jobs of a platform from starting, if anything does."""
-    words = ""
     if overview.paused:
-        since = overview.paused_since
-        ago = f", {span(max(0.0, (now - datetime.fromisoformat(since)).total_seconds()))} ago" if since else ""
-        words = f"paused{f' by {plain(overview.paused_by)}' if overview.paused_by else ''}{ago}"
-    elif overview.held_seconds:
-        words = f"held for {span(overview.held_seconds)}"
-    elif not serving[overview.platform] and (overview.waiting or overview.running or overview.delayed):
-        words = "no worker"
-    return Text(words, "yellow" if words else "")
+        since = overview.paused_since and datetime.fromisoformat(overview.paused_since)
+        ago = f", {span(max(0.0, (datetime.now(UTC) - since).total_seconds()))} ago" if since else ""
+        return f"paused{f' by {plain(overview.paused_by)}' if overview.paused_by else ''}{ago}"
+    if overview.held_seconds:
+        return f"held for {span(overview.held_seconds)}"
+    has_jobs = overview.waiting or overview.running or overview.delayed
+    return "no worker" if has_jobs and not served else ""

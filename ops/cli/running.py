@@ -2,45 +2,37 @@
 
 import argparse
 
-import anyio
-import msgspec
-
-from tailrace.ops.connect import reach
-from tailrace.ops.terminal import console, row, show_table, table
-from tailrace.producers.settings import StreamsSettings
+from tailrace.ops.connect import ask
+from tailrace.ops.tables import Rows
+from tailrace.ops.terminal import console, print_json
 from tailrace.streams.views.census import Census, describe, take_census
 
 
 def run(options: argparse.Namespace) -> int:
-    census = anyio.run(take, options)
+    census = ask(options, lambda reached: take_census(reached.store, reached.platforms))
     if options.json:
-        print(msgspec.json.encode({"success": True, "data": describe(census)}).decode())
+        print_json({"success": True, "data": describe(census)})
     else:
         show(census)
     return 0
-
-
-async def take(options: argparse.Namespace) -> Census:
-    async with reach(options.data) as store:
-        return await take_census(store, StreamsSettings.read().platforms)
 
 
 def show(census: Census) -> None:
     out = console()
     if census.running:
         columns = ("platform", "job", "workflow", "attempt", "progress", "elapsed", "worker")
-        jobs = table(*columns, whole=("job",), leaving=("platform", "worker", "workflow", "attempt"))
+        jobs = Rows(columns, whole=("job",), leaving=("platform", "worker", "workflow", "attempt"))
         for job in census.running:
             record = job.record
             progress = "" if job.progress is None else f"{job.progress:g} %"
             elapsed = f"{job.elapsed_seconds:.1f} s"
-            row(jobs, record.platform, record.id, job.workflow_id, record.attempt, progress, elapsed, record.owner)
-        show_table(jobs)
+            jobs.add(record.platform, record.id, job.workflow_id, record.attempt, progress, elapsed, record.owner)
+        jobs.show()
         out.print()
     if census.waiting:
-        lines = table("platform", "waiting", whole=("platform",))
+        lines = Rows(("platform", "waiting"), whole=("platform",))
         for platform, count in census.waiting.items():
-            row(lines, platform, count)
-        show_table(lines)
+            lines.add(platform, count)
+        lines.show()
         out.print()
     out.print(f"{len(census.running)} running, {sum(census.waiting.values())} waiting")

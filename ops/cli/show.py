@@ -1,26 +1,24 @@
 """`show`: the record of a job, its args and how it ended."""
 
 import argparse
+from functools import partial
 from typing import Any
 
-import anyio
 import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
 from tailrace.consumers.settings import ConsumerSettings
-from tailrace.ops.cli.story import decoded
-from tailrace.ops.connect import reach
-from tailrace.ops.terminal import console, plain
+from tailrace.ops.cli.watch import decoded
+from tailrace.ops.connect import Reached, ask
+from tailrace.ops.terminal import console, plain, print_json
 from tailrace.producers.following import read_visible
-from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.history.events import iso, progress_of, read_members
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.options import kept_options
 from tailrace.streams.replies import read_args, read_times
 from tailrace.streams.states import State
-from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import ConsumerPresence, Presence
 from tailrace.streams.waiting.explain import WaitExplainer
@@ -28,9 +26,9 @@ from tailrace.streams.waiting.reasons import Waiting
 
 
 def run(options: argparse.Namespace) -> int:
-    facts = anyio.run(read, options)
+    facts = ask(options, partial(read, options.job))
     if options.json:
-        print(msgspec.json.encode(facts).decode())
+        print_json(facts)
         return 0
     out = console()
     width = max(map(len, facts))
@@ -57,13 +55,13 @@ def told(waiting: Waiting) -> list[str]:
     return said
 
 
-async def read(options: argparse.Namespace) -> dict[str, Any]:
-    async with reach(options.data) as store:
-        record, events = await read_visible(store, options.job)
-        keys = PlatformKeys(record.platform)
-        args = await read_args(store, keys, record)
-        due, expires = await read_times(store, keys, record.key)
-        waiting = await explain(store, record, due, events)
+async def read(job_id: str, reached: Reached) -> dict[str, Any]:
+    store = reached.store
+    record, events = await read_visible(store, job_id)
+    keys = PlatformKeys(record.platform)
+    args = await read_args(store, keys, record)
+    due, expires = await read_times(store, keys, record.key)
+    waiting = await explain(reached, record, due, events)
     facts = facts_of(record, args, progress_of(record.attempt, events), decoded(events[-1]))
     if due is not None and record.state is State.DELAYED:
         facts["runAt"] = iso(due)
@@ -81,12 +79,11 @@ class Watching(Presence):
         return [each if each.alive else replace(each, deadline_seconds=0.0) for each in await self.see()]
 
 
-async def explain(store: Store, record: Record, due_ms: float | None, events: list[bytes]) -> Waiting | None:
+async def explain(reached: Reached, record: Record, due_ms: float | None, events: list[bytes]) -> Waiting | None:
     """Why it waits. A platform that is not declared here has rules we do not know."""
-    platforms = StreamsSettings.read().platforms
+    platforms, transitions = reached.platforms, Transitions(reached.store)
     if record.platform not in platforms:
         return None
-    transitions = Transitions(store)
     patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
     explainer = WaitExplainer(transitions, platforms, Watching(transitions, [record.platform], patience))
     return await explainer.explain(PlatformKeys(record.platform), record, due_ms, events)

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
@@ -17,17 +17,16 @@ from tailrace.ops.doctor.missed_calls import look_at_calls
 from tailrace.ops.doctor.store_checks import check_store
 from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records, read_lease
 from tailrace.ops.hints import command
-from tailrace.ops.terminal import console, plain, say
-from tailrace.producers.settings import StreamsSettings
+from tailrace.ops.terminal import console, plain, print_json, say
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Lease
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import find_running
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.presence import Presence
 
 MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red")}
 MOST_LINES = 20  # of one kind; the rest is counted
@@ -36,15 +35,14 @@ MOST_LINES = 20  # of one kind; the rest is counted
 def run(options: argparse.Namespace) -> int:
     findings = anyio.run(examine, options)
     if options.json:
-        print(msgspec.json.encode(findings).decode())
+        print_json(findings)
     else:
         show(findings)
     return 1 if any(finding.level == "wrong" for finding in findings) else 0
 
 
 async def examine(options: argparse.Namespace) -> list[Finding]:
-    async with reach(options.data) as store:
-        platforms = StreamsSettings.read().platforms
+    async with reach(options) as (_, store, platforms):
         folder = options.data if store.url == find_running(options.data) else None
         findings = [finding async for finding in check_store(store, folder)]
         counts, suspicions = await look_at_jobs(store, platforms)
@@ -96,52 +94,24 @@ async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Co
     return counts, suspicions
 
 
-async def look_at_consumers(store: Store, platforms: Platforms, counts: dict[str, Counter[State]]) -> list[Finding]:
-    """Whether somebody serves each platform that has jobs, and whether those who run them beat."""
-    wanted = [PlatformKeys(name) for name in counts]
-    if not wanted:
-        return []
+async def look_at_consumers(store: Store, platforms: Platforms, names: Iterable[str]) -> list[Finding]:
+    """Whether a consumer serves each of these platforms, and whether those that run jobs beat."""
     transitions = Transitions(store)
-    first = await transitions.observe(wanted)
     patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
-    last = first
-    with anyio.move_on_after(patience):
-        while not all(map(all_beat, first, last)):
-            await anyio.sleep(0.1)
-            last = await transitions.observe(wanted)
+    consumers = await Presence(transitions, names, patience).see()
     findings = []
-    for keys, before, after in zip(wanted, first, last, strict=True):
-        silent = after.keys() - beating(before, after)
-        held = [lease for owner in sorted(silent) for lease in await transitions.holdings(keys, owner, 1)]
-        findings += served(keys.platform, bool(after.keys() - silent), held, keys.platform in platforms)
+    for name in names:
+        serving = [each for each in consumers if name in each.platforms]
+        if not any(each.alive for each in serving):
+            variable = "" if name in platforms else f"TAILRACE_PLATFORMS={name} "
+            says = "it has jobs, but no consumer serves it"
+            findings.append(wrong(name, says, f"{variable}{PROGRAM} consume {name}"))
+            continue
+        for each in serving:
+            if not each.alive and await transitions.holdings(PlatformKeys(name), each.owner, 1):
+                says = f"{each.owner} is silent; its jobs go to others once one of them has seen that for "
+                findings.append(advice(name, f"{says}{each.deadline_seconds:g} s"))
     return findings
-
-
-Beats = Mapping[str, str]  # owner -> beat counter
-
-
-def all_beat(before: Beats, after: Beats) -> bool:
-    return before.keys() <= beating(before, after)
-
-
-def beating(before: Beats, after: Beats) -> set[str]:
-    return {owner for owner, counter in after.items() if before.get(owner) != counter}
-
-
-def served(platform: str, alive: bool, silent: Iterable[Lease], declared: bool) -> list[Finding]:
-    """Pure: what two looks at a platform with jobs say about those who serve it; one lease of each silent owner."""
-    if not alive:
-        variable = "" if declared else f"TAILRACE_PLATFORMS={platform} "
-        says = "it has jobs, but no consumer serves it"
-        return [wrong(platform, says, f"{variable}{PROGRAM} consume {platform}")]
-    return [
-        advice(
-            platform,
-            f"{lease.owner} is silent; its jobs go to others once one of them has seen that for "
-            f"{lease.deadline_seconds:g} s",
-        )
-        for lease in silent
-    ]
 
 
 async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.streams.errors import AccessDenied, UnfitStore
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.store.connection import Store
+from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.store.fitness import check_fitness
+from tailrace.streams.store.server import read_server
 from tailrace.streams.transitions import Transitions
 
 PINGS = 20
@@ -25,10 +26,8 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
 
     `folder`: where `up` keeps this store, if it does.
     """
-    facts = await read_info(store)
-    kind = "valkey" if "valkey_version" in facts else "redis"
-    version = facts.get(f"{kind}_version", "?")
-    yield Finding("server", f"{kind} {version}, up for {int(facts.get('uptime_in_seconds', 0)):,} s")
+    facts, server = info_fields(await store.command("INFO")), await read_server(store)
+    yield Finding("server", f"{server.name} {server.version}, up for {int(facts.get('uptime_in_seconds', 0)):,} s")
     yield await check_latency(store)
     try:
         notes = await check_fitness(store)
@@ -45,12 +44,6 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
     await Transitions(store).tally([PlatformKeys("default")])
     yield Finding("scripts", "they run")
     yield await check_clock(store)
-
-
-async def read_info(store: Store) -> dict[str, str]:
-    raw: bytes = await store.command("INFO")
-    lines = (line.split(":", 1) for line in raw.decode(errors="replace").splitlines() if ":" in line)
-    return {name: value.strip() for name, value in lines}
 
 
 async def check_latency(store: Store) -> Finding:

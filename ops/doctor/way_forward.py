@@ -5,8 +5,7 @@ counts only if a second look, a moment later, finds the same.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 
 import anyio
 from msgspec import Struct
@@ -132,15 +131,14 @@ async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | 
     if order := marks.get("order"):
         holder, first = await store.commands([("HGET", keys["orders"], order), ("ZRANGE", keys.order(order), 0, 0)])
         before = [key.decode(errors="replace") for key in (holder, *first) if key is not None]
-        states = await fields(store, keys, before)
-        if any(live(state) and key != record.key for key, (state, _) in zip(before, states, strict=True)):
+        if any(is_live(state) and key != record.key for key, state, _ in await read_states(store, keys, before)):
             return None
         return f"it waits for its turn in the order {order}, but nobody is before it"
     return HANDED_OUT
 
 
-def live(state: bytes | None) -> bool:
-    return state is not None and state.decode(errors="replace") not in {word.value for word in ENDED}
+def is_live(state: str | None) -> bool:
+    return state is not None and state not in ENDED
 
 
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
@@ -155,13 +153,14 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
         except ValueError:
             command = f"redis-cli HGET '{keys['leases']}' {nonce}"
             findings.append(wrong(keys.platform, f"the lease {nonce} cannot be read: it only takes up room", command))
-    for lease, (state, nonce) in zip(held, await fields(store, keys, [lease.key for lease in held]), strict=True):
-        if state != b"running" or nonce != lease.nonce.encode():
+    records = await read_states(store, keys, [lease.key for lease in held])
+    for lease, (_, state, current) in zip(held, records, strict=True):
+        if state != State.RUNNING or current != lease.nonce:
             says = "a lease is held for it, but no attempt runs under it"
             findings.append(wrong(keys.platform, says, MEND, job=lease.key, nonce=lease.nonce))
     first = [member.decode(errors="replace") for front in fronts for member in front]
-    for job, (state, _) in zip(first, await fields(store, keys, first), strict=True):
-        if state != b"waiting":
+    for job, state, _ in await read_states(store, keys, first):
+        if state != State.WAITING:
             says = "it stands at the front of the line, but does not wait"
             findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
     for band in BANDS:
@@ -181,9 +180,8 @@ async def check_gates(store: Store, keys: PlatformKeys, leases: Sequence[Lease])
             findings.append(
                 wrong(keys.platform, f"limit key {label} counts {says} running, but {running[label]} run", mend)
             )
-    held = list(orders.items())
-    for (label, job), (state, _) in zip(held, await fields(store, keys, [job for _, job in held]), strict=True):
-        if state != b"running":
+    for label, (job, state, _) in zip(orders, await read_states(store, keys, orders.values()), strict=True):
+        if state != State.RUNNING:
             mend = f"redis-cli HDEL '{keys['orders']}' {label}"
             findings.append(wrong(keys.platform, f"it holds the order {label}, but does not run", mend, job=job))
     return findings
@@ -208,7 +206,7 @@ async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Fin
     start = "-"
     while entries := await store.command("XRANGE", keys.jobs(band), start, "+", "COUNT", PAGE):
         jobs = [values[1].decode(errors="replace") for _, values in entries]
-        for job, (state, _) in zip(jobs, await fields(store, keys, jobs), strict=True):
+        for job, state, _ in await read_states(store, keys, jobs):
             if state is None:
                 says = f"it stands in the line {band}, but no such job is kept"
                 findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
@@ -216,8 +214,13 @@ async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Fin
     return findings
 
 
-async def fields(store: Store, keys: PlatformKeys, jobs: Iterable[str]) -> list[Any]:
-    return await store.commands([("HMGET", keys.record(job), "state", "nonce") for job in jobs])
+async def read_states(
+    store: Store, keys: PlatformKeys, jobs: Collection[str]
+) -> list[tuple[str, str | None, str | None]]:
+    """Each job with its state and nonce; None: there is none."""
+    replies = await store.commands([("HMGET", keys.record(job), "state", "nonce") for job in jobs])
+    texts = [[None if value is None else value.decode(errors="replace") for value in reply] for reply in replies]
+    return [(job, state, nonce) for job, (state, nonce) in zip(jobs, texts, strict=True)]
 
 
 async def last_delivered(store: Store, keys: PlatformKeys) -> dict[str, tuple[int, int]]:

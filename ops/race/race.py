@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tailrace.ops.race.monitor import Write
-from tailrace.ops.race.track import BEAT, DEADLINE, JOB_SECONDS, STEPS, Racetrack, Round
-from tailrace.ops.terminal import console, say
+from tailrace.ops.race.track import BEAT, DEADLINE, JOB_SECONDS, STEPS, Round, open_track
+from tailrace.ops.terminal import console, print_json, say
 from tailrace.streams.errors import WrongField
 
 LANE = 24  # columns for each worker
@@ -39,8 +39,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             say(f"the logs of this race are in {folder}")
     if options.json:
-        report = {"seed": seed, "clean": clean, "rounds": [facts(race) for race in rounds]}
-        print(msgspec.json.encode(report).decode())
+        print_json({"seed": seed, "clean": clean, "rounds": [facts(race) for race in rounds]})
     return 0 if clean else 1
 
 
@@ -52,7 +51,7 @@ def run_rounds(options: argparse.Namespace, seed: int, folder: Path) -> list[Rou
     )
     out.print(Text("the handler ignores every refusal and goes on"))
     rounds = []
-    with Racetrack(folder) as track:
+    with open_track(folder) as track:
         for number in range(1, options.rounds + 1):
             moment = options.moment or chance.uniform(0.1, LAST_MOMENT)
             pause = chance.uniform(0.1, LAST_MOMENT)

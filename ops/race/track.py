@@ -2,15 +2,12 @@
 
 import http.client
 import json
-import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import redis
@@ -19,8 +16,9 @@ from msgspec import Struct
 from tailrace.ops.race.monitor import Monitor, Write
 from tailrace.ops.race.violations import Event, violations
 from tailrace.ops.race.watcher import StreamWatcher
-from tailrace.ops.up.children import Family
+from tailrace.ops.up.children import Child, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
+from tailrace.ops.up.up import is_ready
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.history.events import expand
 from tailrace.streams.keys import GROUP, PlatformKeys, split_id
@@ -83,77 +81,19 @@ class Round(Struct):
         return found + [f"the next job: {violation}" for violation in violations(self.next_job)]
 
 
-class RaceConsumer:
-    """A consumer as a process group that can be frozen and thawed."""
-
-    def __init__(self, family: Family, name: str) -> None:
-        options = family.options(
-            name,
-            SERVICE_NAME=name,
-            TAILRACE_HANDLERS="tailrace.ops.race.careless_handler",
-            TAILRACE_BEAT_SECONDS=str(BEAT),
-            TAILRACE_DEADLINE_SECONDS=str(DEADLINE),
-            TAILRACE_REAP_SECONDS=str(REAP),
-            LLM_SERVER_URL=None,  # no model is asked in a race
-            LLM_SERVER_URL_FILE=None,
-        )
-        with options["stdout"]:
-            self._process = subprocess.Popen(launch.command("tailrace.consumers", KEYS.platform), **options)
-
-    def freeze(self) -> None:
-        os.killpg(self._process.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        os.killpg(self._process.pid, signal.SIGCONT)
-
-    def end(self, letter: str) -> list[str]:
-        """Let it drain; the answer is what went wrong."""
-        self._process.terminate()
-        code = self._process.wait(PATIENCE_SECONDS)
-        return [f"{letter} ended with code {code}"] if code else []
-
-    def kill(self) -> None:
-        if self._process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-
 class Racetrack:
-    """The store and the gateway, for any number of rounds."""
+    """A store and a gateway, for any number of rounds."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._open = ExitStack()
-        self._port = 0
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opening:
-            store = opening.enter_context(OwnStore(self._folder / "store"))
-            self._family = Family(store.url, self._folder)
-            opening.callback(self._family.close)
-            self._client = redis.Redis.from_url(store.url, decode_responses=True)
-            opening.callback(self._client.close)
-            self._port = free_port(0)
-            options = self._family.options("gateway", HOST=HOST, PORT=str(self._port))
-            with options["stdout"]:
-                gateway = subprocess.Popen(launch.command("tailrace.gateway"), **options)
-            opening.callback(gateway.wait)
-            opening.callback(gateway.kill)
-            eventually("the gateway is ready", self._is_ready)
-            self._open = opening.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.close()
+    def __init__(self, family: Family, client: redis.Redis, port: int) -> None:
+        self._family = family
+        self._client = client
+        self._port = port
 
     def run(self, moment: float, pause: float, show: Show) -> Round:
         """Freeze the worker of the job `moment` seconds into it; thaw it `pause` seconds into the other's attempt."""
         with ExitStack() as ends:
             others = self._owners()
-            runners = {name: self._runner(ends, name) for name in ("worker-1", "worker-2")}
+            runners = {name: ends.enter_context(self._consumer(name)) for name in ("worker-1", "worker-2")}
             eventually("both workers beat", lambda: len(self._owners() - others) == len(runners))
             monitor = Monitor(self._family.url, show)
             ends.callback(monitor.stop)
@@ -168,7 +108,7 @@ class Racetrack:
             race = Round(job, first, second, began.at)
 
             time.sleep(max(0.0, race.began + moment - self._now()))
-            a.freeze()
+            a.signal(signal.SIGSTOP)
             race.frozen = self._now()
             show(race.frozen, "A is frozen (SIGSTOP)")
             race.taken = self._said(monitor, job, "started", 2).at
@@ -177,7 +117,7 @@ class Racetrack:
             time.sleep(max(0.0, race.taken + pause - self._now()))
             with Looks(self._family.url, self._entry(job), race.holders):
                 race.thawed = self._now()  # before the signal: what A writes comes after it
-                a.thaw()
+                a.signal(signal.SIGCONT)
                 show(race.thawed, "A is thawed (SIGCONT)")
                 self._said(monitor, job, "completed", 2)
             self._said(monitor, job, "completed", 1)  # A's handler comes to its end as well, and is refused
@@ -195,18 +135,26 @@ class Racetrack:
                 if watcher.trouble or watcher.resets:
                     race.troubles.append(f"live client {number}: {watcher.trouble or 'it was sent a reset'}")
 
-            race.troubles += b.end("B")
+            race.troubles += end("B", b)
             show(self._now(), "B has ended; A gets another job")
             another = self._submit("drill", {"steps": 2, "seconds": 0.1})
             self._said(monitor, another, "completed", 1)
             race.next_job = self._call("GET", f"/research/history/{another}")
-            race.troubles += a.end("A")
+            race.troubles += end("A", a)
         return race
 
-    def _runner(self, ends: ExitStack, name: str) -> RaceConsumer:
-        runner = RaceConsumer(self._family, name)
-        ends.callback(runner.kill)
-        return runner
+    def _consumer(self, name: str) -> AbstractContextManager[Child]:
+        return self._family.running(
+            name,
+            launch.command("tailrace.consumers", KEYS.platform),
+            SERVICE_NAME=name,
+            TAILRACE_HANDLERS="tailrace.ops.race.careless_handler",
+            TAILRACE_BEAT_SECONDS=str(BEAT),
+            TAILRACE_DEADLINE_SECONDS=str(DEADLINE),
+            TAILRACE_REAP_SECONDS=str(REAP),
+            LLM_SERVER_URL=None,  # no model is asked in a race
+            LLM_SERVER_URL_FILE=None,
+        )
 
     def _said(self, monitor: Monitor, job: str, status: str, attempt: int) -> Write:
         """What an attempt tried to write, as soon as it did."""
@@ -226,13 +174,6 @@ class Racetrack:
     def _entry(self, job: str) -> str:
         return str(self._client.hget(KEYS.record(split_id(job)[1]), "entry"))
 
-    def _is_ready(self) -> bool:
-        try:
-            self._call("GET", "/readyz")
-        except (OSError, http.client.HTTPException, TailraceError):
-            return False
-        return True
-
     def _submit(self, kind: str, args: dict[str, Any]) -> str:
         job_id: str = self._call("POST", "/api/jobs", {"platform": KEYS.platform, "kind": kind, "args": args})["jobId"]
         return job_id
@@ -249,6 +190,26 @@ class Racetrack:
         if response.status >= 400:
             raise TailraceError(f"{method} {path} answered {response.status}: {answer.get('detail')}")
         return answer
+
+
+@contextmanager
+def open_track(folder: Path) -> Iterator[Racetrack]:
+    """Everything of it writes into this folder."""
+    with (
+        OwnStore(folder / "store") as store,
+        closing(Family(store.url, folder)) as family,
+        redis.Redis.from_url(store.url, decode_responses=True) as client,
+    ):
+        port = free_port(0)
+        with family.running("gateway", launch.command("tailrace.gateway"), HOST=HOST, PORT=str(port)):
+            eventually("the gateway is ready", lambda: is_ready(HOST, port))
+            yield Racetrack(family, client, port)
+
+
+def end(letter: str, consumer: Child) -> list[str]:
+    """Let a consumer drain; what went wrong."""
+    code = consumer.end(PATIENCE_SECONDS)
+    return [f"{letter} ended with code {code}"] if code else []
 
 
 class Looks(threading.Thread):

@@ -1,19 +1,51 @@
 """The processes a command starts: each in its own process group, its output in a log file, gone with the command."""
 
 import os
+import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tailrace.ops.terminal import say
-from tailrace.streams.errors import BadConfiguration
+from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.process import lifeline
 from tailrace.streams.process.shutdown import RESTART
 from tailrace.streams.process.supervisor import Process, Supervised, cause
 
 LARGEST_LOG = 4 * 1024 * 1024  # bytes; a larger log is emptied when its process starts
 BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
+
+
+class Child:
+    """A process of a family, with all that it starts."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.name = name
+        self._process = process
+        self._log = log
+        self._killed = False
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def end(self, seconds: float) -> int:
+        """Let it drain; its exit code."""
+        self._process.terminate()
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+
+    def check(self) -> None:
+        """Raise what it said last if it has ended by itself."""
+        if not self._killed and (code := self._process.poll()) is not None:
+            raise TailraceError(f"{self.name} ended with code {code}: {last_line(self._log)}")
 
 
 class Family:
@@ -26,7 +58,7 @@ class Family:
         self._read_end, self._write_end = os.pipe()  # nobody writes: the pipe closes when this process ends
 
     def close(self) -> None:
-        """Let go of the lifeline: whoever still lives ends at once."""
+        """Let go of the lifeline: children that still live end at once."""
         os.close(self._write_end)
         os.close(self._read_end)
 
@@ -53,6 +85,17 @@ class Family:
             "env": environment,
         }
 
+    @contextmanager
+    def running(self, name: str, command: Sequence[str], **variables: str | None) -> Iterator[Child]:
+        """A child, which is killed at the end of the block if it still lives."""
+        options = self.options(name, **variables)
+        with options["stdout"]:
+            child = Child(name, subprocess.Popen(command, **options), self.log(name))
+        try:
+            yield child
+        finally:
+            child.kill()
+
 
 class KeptChild(Supervised):
     """A child that is started again when it dies, with growing pauses, until it is told to end."""
@@ -74,11 +117,16 @@ class KeptChild(Supervised):
         if isinstance(end, OSError):  # no space for its log, or too many processes
             say(f"{self._name} cannot be started ({end.strerror}); another try in {pause:g} s")
         elif end == BAD_CONFIGURATION:
-            lines = log.read_text(errors="replace").splitlines() or ["it said nothing"]
-            raise BadConfiguration(f"{self._name} does not start: {lines[-1]}")
+            raise BadConfiguration(f"{self._name} does not start: {last_line(log)}")
         elif self.process:
             child = f"{self._name} (process {self.process.pid})"
             if end == RESTART:
                 say(f"{child} was asked to restart; another starts now")
             else:
                 say(f"{child} {cause(end)}; another starts in {pause:g} s (see {log})")
+
+
+def last_line(log: Path) -> str:
+    """What a process said last."""
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else "it said nothing"

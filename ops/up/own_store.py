@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import IO, Self
 from urllib.parse import quote
 
-from tailrace.streams.errors import BadConfiguration, NoStore
+from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
 from tailrace.streams.process.data_folder import is_taken, locks, ping
 
 # The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
@@ -317,13 +317,17 @@ class OwnStore:
         self.stop()
 
 
-def free_port(wanted: int) -> int:
-    """The port itself when it is free, or any free one for 0."""
-    with socket.socket() as probe:
+def free_port(port: int, host: str = "127.0.0.1") -> int:
+    """The port itself when it is free, or any free one for 0. Raises `TailraceError`."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", wanted))
+            probe.bind(address)
         except OSError as error:
-            raise BadConfiguration(f"port {wanted} is not free: {error.strerror}.") from error
-        port: int = probe.getsockname()[1]
-    return port
+            raise TailraceError(
+                f"port {port} of {host} cannot be used ({error.strerror}): "
+                "end what listens there, or choose another with --port."
+            ) from None
+        free: int = probe.getsockname()[1]
+    return free

@@ -5,7 +5,6 @@ import http.client
 import json
 import os
 import shlex
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from tailrace.gateway.settings import GatewaySettings
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import say
 from tailrace.ops.up.children import Family, KeptChild
-from tailrace.ops.up.own_store import Ownership, OwnStore, make_folder
+from tailrace.ops.up.own_store import Ownership, OwnStore, free_port, make_folder
 from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process import launch
@@ -46,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
     Model.read()
     refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
-    port = free_port(settings.host, settings.port)
+    port = free_port(settings.port, settings.host)
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):
         family = Family(url, options.data / "logs")
         try:
@@ -75,22 +74,6 @@ def chosen_lanes(platforms: Platforms, given: str | None) -> dict[str, list[str]
     wanted = {served for name in names for served in platforms.serving(name)} or set(platforms)
     lanes = {lane: [name for name in members if name in wanted] for lane, members in platforms.lanes().items()}
     return {lane: members for lane, members in lanes.items() if members}
-
-
-def free_port(host: str, port: int) -> int:
-    """The port itself when it is free, or any free one for 0."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(address)
-        except OSError as error:
-            raise TailraceError(
-                f"port {port} of {host} cannot be used ({error.strerror}): "
-                "end what listens there, or choose another with --port."
-            ) from None
-        free: int = probe.getsockname()[1]
-    return free
 
 
 @contextmanager

@@ -14,10 +14,10 @@ import psutil
 import pytest
 import redis
 
-from tailrace.ops.bench.audience import LiveClient, LiveClients
 from tailrace.ops.bench.figures import Figure, compare, rate, spread, written
+from tailrace.ops.bench.live_clients import LiveClient
 from tailrace.ops.bench.measures import MEASURES
-from tailrace.ops.bench.workbench import Pace, Workbench
+from tailrace.ops.bench.workbench import Pace, open_workbench
 from tailrace.ops.bootstrap import CHECKOUT
 from tailrace.streams.errors import TailraceError
 from tests.ops.commands import Here, environment, on_terminal, tailrace
@@ -147,7 +147,7 @@ def test_a_store_that_is_away_is_one_sentence() -> None:
 
 
 async def test_a_process_ends_with_its_measure(valkey_url: str, tmp_path: Path) -> None:
-    with Workbench(valkey_url, tmp_path, ["x"]) as bench:
+    with open_workbench(valkey_url, tmp_path, ["x"]) as bench:
         with bench.consumer(bench.keys["x"]):
             assert len(relatives(tmp_path)) > 0
         assert relatives(tmp_path) == []
@@ -158,7 +158,11 @@ async def test_a_consumer_that_ends_is_told_with_its_last_words(valkey_url: str,
         return False
 
     told = pytest.raises(TailraceError, match=r"^consumer ended with code 78: .* must be at least three beats$")
-    with Workbench(valkey_url, tmp_path, ["x"]) as bench, told, bench.consumer(bench.keys["x"], pace=Pace(1, 1, 1)):
+    with (
+        open_workbench(valkey_url, tmp_path, ["x"]) as bench,
+        told,
+        bench.consumer(bench.keys["x"], pace=Pace(1, 1, 1)),
+    ):
         await bench.until("it works", never)
 
 
@@ -184,23 +188,21 @@ async def test_a_client_counts_each_event_once_however_the_bytes_are_cut(dice: R
     told += b"".join(b'id: %d-7\ndata: {"step":%d,"data":1}\n\n' % (number, number) for number in range(50))
     told += b"\r\n1a\r\nevent: end\ndata: {}\n\n"
     for _ in range(200):
-        audience = LiveClients(("127.0.0.1", 1), "x.1", 1)
-        listener = LiveClient(audience, b"")
+        client = LiveClient("x.1")
         cuts = sorted(dice.sample(range(20, len(told)), dice.randrange(12)))
         for start, end in zip([0, *cuts], [*cuts, len(told)], strict=True):
-            listener.data_received(told[start:end])
-        await audience.to_the_end()
-        assert audience.deliveries == 50
+            client.data_received(told[start:end])
+        await client.ended
+        assert client.deliveries.count == 50
 
 
 async def test_a_stream_that_breaks_off_is_told() -> None:
-    audience = LiveClients(("127.0.0.1", 1), "x.1", 1)
-    listener = LiveClient(audience, b"")
-    listener.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
-    listener.connection_lost(None)
+    client = LiveClient("x.1")
+    client.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
+    client.connection_lost(None)
     with pytest.raises(TailraceError, match="the gateway closed the stream"):
-        await audience.to_the_end()
-    listener = LiveClient(audience, b"")
-    listener.data_received(b"HTTP/1.1 404 Not Found\r\n\r\n")
+        await client.ended
+    client = LiveClient("x.1")
+    client.data_received(b"HTTP/1.1 404 Not Found\r\n\r\n")
     with pytest.raises(TailraceError, match="404"):
-        await audience.to_the_end()
+        await client.ended

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.ops.__main__ import main, parse, words_of
-from tailrace.ops.bootstrap import CHECKOUT, RUNTIME
+from tailrace.ops.bootstrap import CHECKOUT, required
 from tailrace.ops.commands import COMMANDS, GROUPS
 from tailrace.ops.hints import command
 from tailrace.streams.errors import BadConfiguration, JobNotFound, NoStore
@@ -51,7 +51,14 @@ def test_help_names_every_command_and_answers_at_once() -> None:
 def test_reading_the_command_line_imports_no_package() -> None:
     code = "import sys; from tailrace.ops.__main__ import parse; parse(['running']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    assert not {*RUNTIME, "tailrace.streams"} & set(result.stdout.split())
+    ours = {name.replace("_", "-") for name in required(CHECKOUT)}
+    packages = {
+        module
+        for module, names in metadata.packages_distributions().items()
+        if ours & {name.replace("_", "-") for name in names}
+    }
+    assert {"anyio", "redis"} < packages
+    assert not {*packages, "tailrace.streams"} & set(result.stdout.split())
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -191,7 +191,7 @@ def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path, he
         (["research", "drill", '{"stops": 1}'], "args.stops: "),
         (["nowhere", "drill"], "platform: not declared; known are oliveyoung"),
         (["research", "a kind"], "kind: "),
-        (["research", "drill", "--id", "a.b"], "id: "),
+        (["research", "drill", "--id", "a.b"], "--id: "),
         (["research", "drill", "--priority", "now"], "--priority: one of urgent, high, normal, low"),
     ],
 )

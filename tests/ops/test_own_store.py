@@ -24,7 +24,7 @@ from tailrace.ops.up.own_store import (
     make_folder,
 )
 from tailrace.ops.up.up import keep_store
-from tailrace.streams.errors import BadConfiguration, NoStore
+from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
 from tailrace.streams.process.data_folder import find_running, is_taken, ping
 from tests.ops.commands import environment
 from tests.support.eventually import eventually
@@ -251,7 +251,7 @@ def test_a_folder_is_free_once_the_last_process_of_its_server_has_ended(tmp_path
 def test_a_taken_port_is_refused_by_its_number(program: Path, tmp_path: Path) -> None:
     with OwnStore(tmp_path / "a", server=program, port=0) as store:
         other = OwnStore(tmp_path / "b", server=program, port=store.port)
-        with pytest.raises(BadConfiguration, match=f"port {store.port} is not free"):
+        with pytest.raises(TailraceError, match=f"port {store.port} of 127.0.0.1 cannot be used"):
             other.start()
 
 

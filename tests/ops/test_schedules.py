@@ -37,7 +37,7 @@ def test_a_schedule_is_set_shown_paused_resumed_and_removed(valkey_url: str, her
     ("words", "said", "code"),
     [
         (("set", "kurly", "n", "drill"), "cron", 2),
-        (("set", "kurly", "n", "drill", "--every", "0"), "every_seconds", 2),
+        (("set", "kurly", "n", "drill", "--every", "0"), "--every", 2),
         (("set", "kurly", "n", "drill", "--every", "often"), "--every", 2),
         (("set", "kurly", "n", "drill", "--every", "5", "--missed", "some"), "missed", 2),
         (("set", "kurly", "n", "drill", '{"steps":-1}', "--every", "5"), "args.steps", 2),

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from tailrace.ops.tables import Rows
-from tailrace.ops.terminal import row, show_table, span, table
+from tailrace.ops.terminal import span
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.store.connection import Store
 from tests.ops.commands import on_terminal
@@ -79,8 +79,8 @@ def test_a_time_is_said_as_people_say_it(seconds: float, said: str) -> None:
 
 
 def failed() -> Rows:
-    rows = table("platform", "job", "message", "ended", whole=("job",), leaving=("platform", "ended"))
-    row(rows, "ably", f"ably.{KEY}", "words that may stand one below the other", "2027-01-31T09:00:00.000Z")
+    rows = Rows(("platform", "job", "message", "ended"), whole=("job",), leaving=("platform", "ended"))
+    rows.add("ably", f"ably.{KEY}", "words that may stand one below the other", "2027-01-31T09:00:00.000Z")
     return rows
 
 
@@ -101,11 +101,11 @@ def test_columns_grow_narrow_then_leave_and_the_id_stays(room: int, left_out: li
 
 
 def test_what_had_no_room_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("tailrace.ops.terminal.console", lambda: Console(width=60))
-    show_table(failed())
+    monkeypatch.setattr("tailrace.ops.tables.console", lambda: Console(width=60))
+    failed().show()
     assert "no room for platform, ended" in capsys.readouterr().err
 
 
 def test_a_table_without_rows_has_its_headings() -> None:
-    made, gone = table("job", "kind", whole=("job",), leaving=("kind",)).fitted(80)
+    made, gone = Rows(("job", "kind"), whole=("job",), leaving=("kind",)).fitted(80)
     assert ([column.header for column in made.columns], gone) == (["job", "kind"], [])
