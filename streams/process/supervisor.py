@@ -79,10 +79,15 @@ class Supervised(ABC):
         return process.returncode
 
     def tell(self) -> None:
-        """Ask it to end; most take a second time as: now."""
+        """Ask it to end; most take a second request as: now.
+
+        The second one is another signal: a busy process may not have received the first yet, and two equal signals
+        that are pending are one.
+        """
+        number = signal.SIGINT if self.told.is_set() else signal.SIGTERM
         self.told.set()
         if self.process:
-            self.process.terminate()
+            self.process.send_signal(number)
 
     def kill(self) -> None:
         """End it now."""

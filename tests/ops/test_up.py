@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -57,6 +58,12 @@ def seconds_until_gone(processes: list[psutil.Process]) -> float:
         assert time.monotonic() - begun < 5, processes
         time.sleep(0.005)
     return time.monotonic() - begun
+
+
+def pending_signals(process: psutil.Process) -> set[int]:
+    """The signals that were sent to a process and not heard yet."""
+    (mask,) = re.findall(r"^ShdPnd:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+    return {number for number in range(1, 65) if int(mask, 16) >> (number - 1) & 1} - {signal.SIGCHLD}
 
 
 def stored(url: str, job: str) -> list[dict[str, Any]]:
@@ -142,6 +149,24 @@ def test_a_second_ctrl_c_hands_a_running_job_back_at_once(run_up: Callable[..., 
     assert up.ended() == 0
     assert time.monotonic() - begun < 3
     assert seconds_until_gone(children) < 0.1
+    with OwnStore(up.data) as store:
+        last = stored(store.url, job)[-1]
+    assert (last["status"], last["reason"]) == ("superseded", "released")
+
+
+def test_a_busy_consumer_hears_both_of_two_quick_signals_and_hands_its_job_back(run_up: Callable[..., Up]) -> None:
+    up = run_up()
+    consumer = up.wait_for_consumer("research")
+    job = up.submit(steps=60, seconds=1)
+    up.wait_for(job, "started")
+    consumer.suspend()  # as busy as can be: it hears nothing
+    up.wait_until("it is stopped", lambda: consumer.status() == psutil.STATUS_STOPPED)
+    up.process.terminate()
+    up.wait_until("its first signal is passed on", lambda: pending_signals(consumer) >= {signal.SIGTERM})
+    up.process.terminate()
+    up.wait_until("its second signal is passed on", lambda: len(pending_signals(consumer)) == 2)
+    consumer.resume()
+    assert up.ended() == 0
     with OwnStore(up.data) as store:
         last = stored(store.url, job)[-1]
     assert (last["status"], last["reason"]) == ("superseded", "released")
