@@ -50,42 +50,18 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "consumers": (
-        "Attempt",
-        "Delay",
-        "GiveUp",
-        "Handlers",
-        "RateLimited",
-        "SyncAttempt",
-    ),
+    "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"),
     "gateway": ("follow",),
-    "producers": (
-        "JobInfo",
-        "Producer",
-        "Submission",
-        "Submitted",
-        "Sync",
-        "Tailrace",
-    ),
-    "streams.errors": (
-        "JobCancelled",
-        "JobFailed",
-        "JobNotFound",
-        "OtherBody",
-        "StoreError",
-        "TailraceError",
-        "WrongField",
-        "WrongState",
-    ),
+    "producers": ("JobInfo", "Producer", "Submission", "Submitted", "Sync", "Tailrace"),
     "streams.history.events": ("Event",),
-}
+}  # all others are errors
 
 
 def __getattr__(name: str) -> Any:
-    for room, names in _ROOMS.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{room}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = next((room for room, names in _ROOMS.items() if name in names), "streams.errors")
+    return getattr(import_module(f"{__name__}.{room}"), name)
 
 
 def __dir__() -> list[str]:

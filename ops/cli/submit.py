@@ -11,11 +11,10 @@ from tailrace.ops.cli.watch import decoded, watch
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.hints import command, meant
 from tailrace.ops.terminal import plain, print_json, say
-from tailrace.producers.client import JobOptions
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id
-from tailrace.streams.options import Dedupe, Options
+from tailrace.streams.options import Dedupe, JobOptions, Options
 
 LARGEST_ARGS = 1024 * 1024  # larger data does not go into the store
 
