@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tailrace.streams.errors import JobNotFound
-from tailrace.streams.history.events import expand, history_of
+from tailrace.streams.history.events import are_in_order, expand, history_of
 from tailrace.streams.keys import PlatformKeys, expiry_alarm, join_id
 from tailrace.streams.messages import BeatReply, Claim, Errors, Hint, OfType, Record, Sweep
 from tailrace.streams.states import State
@@ -150,11 +150,7 @@ class LogReply(NamedTuple):
             return None
         more = len(self.kept) == self.most
         events = history_of(record, self.kept, self.first, more=more)
-        numbers = range(max(2, self.first), self.first + self.most + 2)
-        in_order = compare and all(
-            entry.startswith(b"%d-" % number) for number, entry in zip(numbers, self.kept, strict=False)
-        )
-        return LogPart(record, events, in_order, more)
+        return LogPart(record, events, compare and are_in_order(self.kept, self.first), more)
 
 
 async def read_logs(store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]], count: int) -> list[LogReply]:

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Annotated, Any
 
-from msgspec import Meta, Raw, Struct, json
+from msgspec import Meta, Struct, json
 from starlette.requests import Request
 
 from tailrace.gateway.bodies import like
 from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept, ok
-from tailrace.streams.history.events import iso, progress_of, read_members
+from tailrace.streams.history.events import End, iso, progress_of, read_end, read_members
 from tailrace.streams.history.pages import Histories
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
@@ -19,7 +19,7 @@ from tailrace.streams.replies import JobTimes, read_times
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.census import RunningNow, describe, take_census
+from tailrace.streams.views.census import RunningNow, take_census
 from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.explain import WaitExplainer
 from tailrace.streams.waiting.reasons import Waiting
@@ -92,16 +92,6 @@ class JobSeen(KeptOptions, frozen=True):
     waiting: Waiting | None  # why it waits, when it does
 
 
-class End(Struct):
-    """What the last event of a job holds beside the usual; passed on as it was written."""
-
-    result: Raw = Raw(b"null")
-    error: Raw = Raw(b"null")
-    by: str | None = None
-    reason: str | None = None
-    expiresAt: str | None = None  # of one that was not started in time
-
-
 class Jobs:
     """The routes that tell of jobs."""
 
@@ -116,9 +106,7 @@ class Jobs:
         """A job as it is now."""
         page, times = await asyncio.gather(self._histories.end(keys, key), read_times(self._store, keys, key))
         record, events = page.record, page.events
-        end = End()
-        if record.state.ended and events:
-            end = json.decode(events[-1], type=End)
+        end = read_end(events[-1]) if record.state.ended and events else End()
         waiting = await self._explainer.explain(keys, record, times.run_at_ms, events)
         policy = self._platforms[record.platform]
         job = described(record, progress_of(record.attempt, events), end, policy, times, waiting)
@@ -127,7 +115,7 @@ class Jobs:
     @route("GET", "/api/v2/jobs/running", READ, ok("Both.", RunningNow, "success"))
     async def list_running(self, _: Request) -> RunningNow:
         """What runs, and how many wait."""
-        return describe(await take_census(self._store, self._platforms))
+        return (await take_census(self._store, self._platforms)).shown()
 
 
 def described(

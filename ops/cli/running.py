@@ -5,13 +5,13 @@ import argparse
 from tailrace.ops.connect import ask
 from tailrace.ops.tables import Rows
 from tailrace.ops.terminal import console, print_json
-from tailrace.streams.views.census import Census, describe, take_census
+from tailrace.streams.views.census import Census, take_census
 
 
 def run(options: argparse.Namespace) -> int:
     census = ask(options, lambda reached: take_census(reached.store, reached.platforms))
     if options.json:
-        print_json({"success": True, "data": describe(census)})
+        print_json({"success": True, "data": census.shown()})
     else:
         show(census)
     return 0
@@ -22,8 +22,7 @@ def show(census: Census) -> None:
     if census.running:
         columns = ("platform", "job", "workflow", "attempt", "progress", "elapsed", "worker")
         jobs = Rows(columns, whole=("job",), leaving=("platform", "worker", "workflow", "attempt"))
-        for job in census.running:
-            record = job.record
+        for record, job in census.running:
             progress = "" if job.progress is None else f"{job.progress:g} %"
             elapsed = f"{job.elapsed_seconds:.1f} s"
             jobs.add(record.platform, record.id, job.workflow_id, record.attempt, progress, elapsed, record.owner)

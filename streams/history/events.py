@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tailrace.streams.messages import Failure, Record, Step, encode
 from tailrace.streams.options import LAST_MS
@@ -42,7 +42,18 @@ class Event(Struct, frozen=True, omit_defaults=True):
     by: str | None = None
 
 
+class End(Struct):
+    """What the last event of a job holds beside the usual; passed on as it was written."""
+
+    result: Raw = Raw(b"null")
+    error: Raw = Raw(b"null")
+    by: str | None = None
+    reason: str | None = None
+    expiresAt: str | None = None  # of one that was not started in time
+
+
 decode_event = msgspec.json.Decoder(Event).decode
+read_end = msgspec.json.Decoder(End).decode
 
 _STEP = len('{"step":')
 _NO_ID = b"1-0000000000000000 "
@@ -132,6 +143,11 @@ def history_of(record: Record, kept: Sequence[bytes], first: int, *, more: bool 
             body = event_body(record.attempt, Status.STARTED, record.owner or "~")
             events.append(expand(record.id, began + body))
     return events
+
+
+def are_in_order(kept: Sequence[bytes], first: int) -> bool:
+    """Whether each of these stands at its own number, the first of them at `first`."""
+    return all(entry.startswith(b"%d-" % number) for number, entry in enumerate(kept, max(2, first)))
 
 
 def progress_of(attempt: int, events: Sequence[bytes]) -> float | None:

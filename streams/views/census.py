@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct, json
 
@@ -18,23 +19,9 @@ from tailrace.streams.words import Count, JobId, Percent, PlatformName, Seconds,
 PAGE = 250  # running jobs that are read in one trip
 
 
-class RunningJob(Struct, frozen=True):
+class JobRunning(Struct, frozen=True):
     """A job that has an owner right now."""
 
-    record: Record
-    workflow_id: str
-    progress: float | None
-    elapsed_seconds: float
-
-
-class Census(Struct, frozen=True):
-    """Counts of one moment."""
-
-    running: tuple[RunningJob, ...]
-    waiting: dict[str, int]  # platform -> jobs, only where some wait
-
-
-class JobRunning(Struct, frozen=True):
     platform: PlatformName
     job_id: JobId
     workflow_id: str
@@ -56,20 +43,16 @@ class RunningNow(Struct, frozen=True):
     summary: RunningCounts
 
 
-def describe(census: Census) -> RunningNow:
-    """A census as the seeds' clients read it, over HTTP and from the command line."""
-    running = [
-        JobRunning(
-            job.record.platform,
-            job.record.id,
-            job.workflow_id,
-            iso(job.record.started_ms or 0),
-            round(job.elapsed_seconds, 3),
-            job.progress,
-        )
-        for job in census.running
-    ]
-    return RunningNow(running, census.waiting, RunningCounts(len(running), sum(census.waiting.values())))
+class Census(NamedTuple):
+    """Counts of one moment."""
+
+    running: list[tuple[Record, JobRunning]]
+    waiting: dict[str, int]  # platform -> jobs, only where some wait
+
+    def shown(self) -> RunningNow:
+        """As the seeds' clients read it, over HTTP and from the command line."""
+        counts = RunningCounts(len(self.running), sum(self.waiting.values()))
+        return RunningNow([job for _, job in self.running], self.waiting, counts)
 
 
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:
@@ -85,7 +68,7 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     clock, *replies = await store.commands(commands)
     now_ms = to_ms(clock)
     waiting: dict[str, int] = {}
-    found: list[RunningJob] = []
+    found: list[tuple[Record, JobRunning]] = []
     width = len(BANDS) + 2
     for index, keys in enumerate(all_keys):
         *lengths, resting, running = replies[index * width : (index + 1) * width]
@@ -94,20 +77,27 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
         leases = await read_leases(store, keys) if running else []
         for start in range(0, len(leases), PAGE):
             found += await read_running(store, keys, leases[start : start + PAGE], now_ms)
-    return Census(tuple(found), waiting)
+    return Census(found, waiting)
 
 
-async def read_running(store: Store, keys: PlatformKeys, leases: Sequence[Lease], now_ms: int) -> list[RunningJob]:
+async def read_running(
+    store: Store, keys: PlatformKeys, leases: Sequence[Lease], now_ms: int
+) -> list[tuple[Record, JobRunning]]:
     """The jobs of some leases; one may have ended since its lease was seen."""
     jobs = await read_jobs(store, [(keys, lease.key, -2) for lease in leases])
     found = [job for job in jobs if job and job[0].state is State.RUNNING]
     all_args = await asyncio.gather(*(read_args(store, keys, record) for record, _ in found))
     return [
-        RunningJob(
+        (
             record,
-            workflow_of(record, args),
-            progress_of(record.attempt, events),
-            max(0.0, (now_ms - (record.started_ms or now_ms)) / 1000),
+            JobRunning(
+                platform=record.platform,
+                job_id=record.id,
+                workflow_id=workflow_of(record, args),
+                started_at=iso(record.started_ms or 0),
+                elapsed_seconds=max(0, now_ms - (record.started_ms or now_ms)) / 1000,
+                progress=progress_of(record.attempt, events),
+            ),
         )
         for (record, events), args in zip(found, all_args, strict=True)
     ]

@@ -26,7 +26,12 @@ PIECE = 50  # entries in one read: their args come along
 DEEPEST = 100_000  # completed jobs behind the newest that a page may begin at
 MESSAGE = 1000  # characters of an error in a list; the job itself tells all
 
-NEWEST_FIRST = {State.FAILED: "ended_failed", State.CANCELLED: "ended_cancelled"}
+SORTED = {
+    State.DELAYED: ("due", False),
+    State.FAILED: ("ended_failed", True),
+    State.CANCELLED: ("ended_cancelled", True),
+}
+"""States whose jobs stand in a sorted set: which one, and whether the newest come first."""
 
 
 class Listed(Struct, frozen=True):
@@ -56,17 +61,11 @@ class ScoredMember(Struct, frozen=True, order=True):
 async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int = LIMIT, after: str = "") -> JobListing:
     """One page. Waiting: band by band as they stand in line; running: oldest first; delayed: next first; ended: newest
     first, of the completed those with a time of their own last."""
-    if state is State.WAITING:
-        return await list_waiting(store, keys, limit, after)
-    if state is State.RUNNING:
-        return await list_running(store, keys, limit, after)
-    if state is State.COMPLETED:
-        return await list_completed(store, keys, limit, after)
-    if state is State.DELAYED:
-        return await list_places(store, keys, state, keys["due"], limit, after)
-    if state in NEWEST_FIRST:
-        return await list_places(store, keys, state, keys[NEWEST_FIRST[state]], limit, after, newest_first=True)
-    return JobListing((), None)
+    if state in SORTED:
+        name, newest_first = SORTED[state]
+        return await list_places(store, keys, state, keys[name], limit, after, newest_first=newest_first)
+    walks = {State.WAITING: list_waiting, State.RUNNING: list_running, State.COMPLETED: list_completed}
+    return await walks[state](store, keys, limit, after) if state in walks else JobListing((), None)
 
 
 async def list_waiting(store: Store, keys: PlatformKeys, limit: int, after: str) -> JobListing:
