@@ -10,39 +10,20 @@ from starlette.types import Lifespan
 from tailrace.gateway.access.guard import Application, Guard
 from tailrace.gateway.access.limits import Budget, Limits
 from tailrace.gateway.access.origins import Sharing
-from tailrace.gateway.access.reach import Narrowed, Reach
-from tailrace.gateway.live.all_jobs import Everything
+from tailrace.gateway.access.reach import Narrowed
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.live.feed import Feed
-from tailrace.gateway.live.job_stream import Streams
 from tailrace.gateway.live.live import Live
-from tailrace.gateway.openapi import OpenApi
 from tailrace.gateway.replies import HANDLERS
-from tailrace.gateway.route_table import TABLE, served_by
-from tailrace.gateway.routes.acting import Acting
-from tailrace.gateway.routes.args import ArgsRoutes
-from tailrace.gateway.routes.dead_letters import DeadLetters
-from tailrace.gateway.routes.history import History
-from tailrace.gateway.routes.jobs import Jobs
-from tailrace.gateway.routes.metrics import Metrics
-from tailrace.gateway.routes.pages import Pages
-from tailrace.gateway.routes.plans import PlanRoutes
-from tailrace.gateway.routes.platforms import PlatformRoutes
-from tailrace.gateway.routes.process import ProcessRoutes
-from tailrace.gateway.routes.schedules import ScheduleRoutes
-from tailrace.gateway.routes.sessions import Sessions, Tickets
-from tailrace.gateway.routes.submissions import Submissions
-from tailrace.gateway.routes.trends import Sampler, TrendRoutes
-from tailrace.gateway.routes.workers import Workers
+from tailrace.gateway.route_table import TABLE, Served
+from tailrace.gateway.routes.events import short_cut
+from tailrace.gateway.sampler import Sampler
 from tailrace.gateway.settings import GatewaySettings
-from tailrace.producers import Producer
-from tailrace.producers.actions import Actions
-from tailrace.producers.schedules import Schedules
 from tailrace.streams import Store, Transitions
 from tailrace.streams.errors import NoStore
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.store.fitness import Fitness
-from tailrace.streams.views.presence import Presence
 
 __all__ = ["TABLE", "create_app"]
 
@@ -71,7 +52,12 @@ def create_app(settings: GatewaySettings) -> Starlette:
             tasks.cancel_scope.cancel()
 
     def over(seen: Platforms, lifespan: Lifespan[Starlette] | None = None) -> Application:
-        return routed(settings, store, live, sampler, fitness, seen, lifespan)
+        """Every route over these platforms: of others it does not know."""
+        backend = Backend(settings, store, live, sampler, fitness, seen)
+        served = [Served(said, backend) for said in TABLE.values()]
+        app = Starlette(routes=served, exception_handlers=HANDLERS, lifespan=lifespan)
+        app.router.redirect_slashes = False
+        return Application(app, short_cut(backend, app))
 
     app, front = application = over(platforms, lifespan)
     if settings.keys:
@@ -81,47 +67,3 @@ def create_app(settings: GatewaySettings) -> Starlette:
     front = Budget(front, settings.caps.body_bytes)
     app.state.front = Sharing(front, settings.origins) if settings.origins else front
     return app
-
-
-def routed(
-    settings: GatewaySettings,
-    store: Store,
-    live: Live,
-    sampler: Sampler,
-    fitness: Fitness,
-    platforms: Platforms,
-    lifespan: Lifespan[Starlette] | None = None,
-) -> Application:
-    """Every route over these platforms: of others it does not know."""
-    locked = bool(settings.keys)
-    transitions = Transitions(store)
-    actions = Actions(transitions, platforms)
-    producer = Producer(transitions, platforms, fitness, settings.kinds)
-    presence = Presence(transitions, platforms)
-    reach = Reach(platforms)
-    history = History(store, reach)
-    subjects = (
-        Submissions(producer),
-        Jobs(store, transitions, platforms, presence),
-        history,
-        Streams(live, settings.ping_seconds),
-        Everything(live, platforms, settings.ping_seconds),
-        ArgsRoutes(store),
-        Acting(actions),
-        PlanRoutes(producer),
-        PlatformRoutes(store, actions, platforms, presence),
-        DeadLetters(store, transitions, actions, platforms),
-        ScheduleRoutes(Schedules(transitions, platforms, settings.kinds)),
-        Workers(actions, presence, settings.streams.platforms.keys() - platforms.keys()),
-        TrendRoutes(sampler, platforms),
-        Sessions(store, settings.keys, settings.kinds),
-        Tickets(store, reach),
-        Metrics(store, platforms, presence, live, settings.process),
-        ProcessRoutes(store, platforms),
-        OpenApi(locked=locked),
-        Pages(locked=locked),
-    )
-    routes = [route for subject in subjects for route in served_by(subject, reach)]
-    app = Starlette(routes=routes, exception_handlers=HANDLERS, lifespan=lifespan)
-    app.router.redirect_slashes = False
-    return Application(app, history.in_front_of(app))

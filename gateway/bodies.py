@@ -69,25 +69,13 @@ async def read_body(request: Request, shape: type[B], most: int = BODY_BYTES) ->
 
     Where it may say who asks and does not, the name of the key that came with it does.
     """
-    body = await read_shape(request, shape, most)
+    raw = await read_bytes(request, most)
+    try:
+        body = msgspec.convert(await decode(request, raw) if raw else {}, shape)
+    except msgspec.ValidationError as error:
+        raise wrong_field(error, shape) from None
     key: Key | None = request.scope.get(CALLER)
     return msgspec.structs.replace(body, by=key.name) if key and getattr(body, "by", "") is None else body
-
-
-async def read_shape(request: Request, shape: type[B], most: int) -> B:
-    raw = await read_bytes(request, most)
-    if not raw:
-        return shaped({}, shape)
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise Refusal(Code.NOT_JSON, "send the body as JSON, with `Content-Type: application/json`")
-    value = decode(raw)
-    if len(raw) > LARGE:
-        await asyncio.sleep(0)  # it has taken milliseconds, and what comes now will too
-    # A body with few brackets cannot be deep; only others are walked, level by level.
-    if brackets(raw) > DEPTH and await is_deep(value):
-        raise too_deep()
-    return shaped(value, shape)
 
 
 async def read_bytes(request: Request, most: int) -> bytes:
@@ -111,9 +99,13 @@ async def read_bytes(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-def decode(raw: bytes) -> Any:
+async def decode(request: Request, raw: bytes) -> dict[str, Any]:
     """Bytes into values: what is not JSON, or has arrays and objects beyond reason, is malformed."""
-    if brackets(raw) > BRACKETS:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Refusal(Code.NOT_JSON, "send the body as JSON, with `Content-Type: application/json`")
+    brackets = raw.count(b"[") + raw.count(b"{")
+    if brackets > BRACKETS:
         raise Refusal(Code.MALFORMED, f"the body has more than {BRACKETS} arrays and objects")
     try:
         value = msgspec.json.decode(raw)
@@ -125,11 +117,12 @@ def decode(raw: bytes) -> Any:
         raise Refusal(Code.MALFORMED, f"the body is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise Refusal(Code.MALFORMED, "the body must be a JSON object")
+    if len(raw) > LARGE:
+        await asyncio.sleep(0)  # it has taken milliseconds, and what comes now will too
+    # A body with few brackets cannot be deep; only others are walked, level by level.
+    if brackets > DEPTH and await is_deep(value):
+        raise too_deep()
     return value
-
-
-def brackets(raw: bytes) -> int:
-    return raw.count(b"[") + raw.count(b"{")
 
 
 def too_deep() -> Refusal:
@@ -151,11 +144,11 @@ async def is_deep(value: Any) -> bool:
     return True
 
 
-def shaped(value: Any, shape: type[B]) -> B:
-    try:
-        return msgspec.convert(value, shape)
-    except msgspec.ValidationError as error:
-        raise wrong_field(error, shape) from None
+def limit_of(text: str, most: int) -> int:
+    """What the query says of how many are wanted."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= most):
+        raise WrongField("limit", f"must be a whole number from 1 to {most}")
+    return int(text)
 
 
 def wrong_field(error: msgspec.ValidationError, shape: type[Struct]) -> WrongField:

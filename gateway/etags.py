@@ -1,9 +1,11 @@
 """Entity tags: whoever has an answer already is told that it still holds (RFC 9110, 8.8.3 and 13.1.2)."""
 
+import gzip
 import hashlib
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -43,3 +45,45 @@ def tagged_reply(request: Request, body: bytes, etag: bytes | None = None) -> Re
     if is_known(asked_for(request.scope["headers"]), etag):
         return Response(status_code=NOT_MODIFIED, headers=headers)
     return raw_reply(body, headers=headers)
+
+
+class File(Struct, frozen=True):
+    """One file of the page, as it is sent."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+class Forms(Struct, frozen=True):
+    """The same file for those who can unpack it and for those who cannot."""
+
+    plain: File
+    packed: File
+
+
+def send(request: Request, forms: Forms, more: dict[str, str]) -> Response:
+    """The form that the client can read, unless it has it already."""
+    file = forms.packed if is_named("gzip", request.headers.get("accept-encoding", "")) else forms.plain
+    headers = {**file.headers, **more}
+    if is_known(asked_for(request.scope["headers"]), file.headers["ETag"].encode()):
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, headers=headers)
+
+
+def forms_of(body: bytes, media_type: str) -> Forms:
+    tag = hashlib.blake2b(body, digest_size=12).hexdigest()
+    usual = {"Content-Type": media_type, "Vary": "Accept-Encoding"}
+    return Forms(
+        File(body, {**usual, "ETag": f'"{tag}"'}),
+        File(gzip.compress(body, mtime=0), {**usual, "ETag": f'"{tag}z"', "Content-Encoding": "gzip"}),
+    )
+
+
+def is_named(word: str, header: str) -> bool:
+    """Whether a header that lists what a client takes has this word, and not as something it does not take."""
+    offers = [offer.partition(";") for offer in header.split(",")]
+    return any(kind.strip().lower() == word and not refused(rest) for kind, _, rest in offers)
+
+
+def refused(parameters: str) -> bool:
+    return any(part.strip().lower() in {"q=0", "q=0.0", "q=0.00", "q=0.000"} for part in parameters.split(";"))

@@ -7,42 +7,26 @@ all.
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from tailrace.gateway.access.origins import SAFE
 from tailrace.gateway.access.tickets import COOKIE
 from tailrace.gateway.bodies import SCHEMAS
+from tailrace.gateway.etags import Forms, forms_of
 from tailrace.gateway.live.job_stream import PATH as TICKETED
 from tailrace.gateway.problems import PROBLEM, Code, Problem, encode
 from tailrace.gateway.replies import JSON
-from tailrace.gateway.route_table import (
-    IF_NONE_MATCH,
-    PUBLIC,
-    STREAM,
-    STRING,
-    TABLE,
-    UNCHANGED,
-    Answer,
-    Endpoint,
-    Open,
-    Parameter,
-    group,
-)
-from tailrace.gateway.routes.pages import Forms, forms_of, send
+from tailrace.gateway.route_table import PUBLIC, STREAM, STRING, TABLE, Answer, Endpoint, Open, Parameter
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM
 from tailrace.streams.messages import Failure
 from tailrace.streams.options import Options
 from tailrace.streams.schedules import NAME_FORM
-
-route = group("process")
 
 ABOUT: Final = (
     "Background jobs with one visible history each. JSON is compact, times are ISO 8601 in UTC with milliseconds. "
@@ -106,26 +90,7 @@ OF_THE_STORE: Final = frozenset({Code.STORE_AWAY, Code.STORE_UNFIT})
 OF_KEYS: Final = frozenset({Code.UNAUTHORIZED, Code.PLATFORM_FORBIDDEN, Code.SCOPE_MISSING, Code.WORKER_SHARED})
 
 
-class OpenApi:
-    """The route of the document."""
-
-    def __init__(self, *, locked: bool) -> None:
-        self._forms = forms(locked)
-
-    @route(
-        "GET",
-        "/openapi.json",
-        PUBLIC,
-        {200: Answer("OpenAPI 3.1.", dict[str, Any], headers=("ETag",)), 304: UNCHANGED},
-        asks=(IF_NONE_MATCH,),
-        store=False,
-    )
-    async def document(self, request: Request) -> Response:
-        """This document."""
-        return send(request, self._forms, {"Cache-Control": "no-cache"})
-
-
-@lru_cache
+@cache
 def forms(locked: bool) -> Forms:
     """As it is sent; the same for every application of a process, and made once."""
     return forms_of(encode(document(TABLE, locked=locked)), JSON)

@@ -66,12 +66,7 @@ class Problem(Struct, kw_only=True):
 class Refusal(Exception):
     """A request that cannot be served as it is; becomes a problem."""
 
-    def __init__(
-        self,
-        code: Code,
-        detail: str,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, code: Code, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail

@@ -3,13 +3,13 @@
 The application, the guard and the document at /openapi.json read this table. In the document, a handler's name is the
 id of the operation, the first line of its docstring the summary, the rest the description.
 
-A handler gets the request, then what its path names (the keys of a job's platform and the job's own key, the keys of a
-platform, or the words as they are), then the body. It returns the value that the document describes, which is put into
-its envelope and encoded here.
+A handler is a function of the backend, the request, what its path names (the keys of a job's platform and the job's own
+key, the keys of a platform, or the words as they are) and the body, if it takes one, in the shape that its signature
+names. It returns the value that the document describes, which is put into its envelope and encoded here.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from starlette.types import Scope as AsgiScope
 
 from tailrace.gateway.access.api_keys import Scope
 from tailrace.gateway.access.reach import Reach
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import BODY_BYTES, Body, read_body
 from tailrace.gateway.etags import tagged_reply
 from tailrace.gateway.problems import Code, encode
@@ -94,12 +95,13 @@ class Endpoint(Struct, frozen=True):
     path: str
     scope: Scope | Open
     answers: Mapping[int, Answer]
-    takes: type[Body] | None = None
     most: int = BODY_BYTES  # of the body
     examples: tuple[Any, ...] = ()
     asks: tuple[Parameter, ...] = ()  # beside what its path names
     refuses: tuple[Code, ...] = ()  # beside what follows from the rest
     store: bool = True  # whether it says so when the store is away
+    handler: Handler | None = None
+    takes: type[Body] | None = None
     group: str = ""
     id: str = ""  # in the document, and in the clients that are made of it: unless said, the name of the handler
     does: str = ""
@@ -108,15 +110,17 @@ class Endpoint(Struct, frozen=True):
     def __call__(self, handler: H) -> H:
         does, _, more = inspect.cleandoc(handler.__doc__ or "").partition("\n")
         first, *rest = handler.__name__.split("_")
+        body = [kind for kind in inspect.get_annotations(handler).values() if is_body(kind)]
         said = replace(
             self,
+            handler=handler,
+            takes=body[0] if body else None,
             id=self.id or first + "".join(map(str.capitalize, rest)),
             does=does.removesuffix("."),
             more=" ".join(more.split()),
         )
         assert self.name not in TABLE, f"{self.name} is served twice"
         TABLE[self.name] = said
-        vars(handler).setdefault(ROWS, []).append(said)
         return handler
 
     @property
@@ -138,12 +142,15 @@ class Endpoint(Struct, frozen=True):
         return "{platform}" in self.path and self.group != "schedules"
 
 
+def is_body(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Body)
+
+
 def group(name: str) -> "partial[Endpoint]":
     """The decorator for the routes of one group of the document."""
     return partial(Endpoint, group=name)
 
 
-ROWS: Final = "_rows"  # of a handler
 TABLE: Final[dict[str, Endpoint]] = {}
 """Every route by its method and path; whole once `gateway.app` was imported."""
 
@@ -167,14 +174,16 @@ def accepted(what: str, shape: Any, inside: str | None = None, *headers: str) ->
 
 
 class Served(Route):
-    """A route of an application: what the table says of it, and the handler that serves it."""
+    """A route of an application: what the table says of it, served from one backend."""
 
-    def __init__(self, said: Endpoint, handler: Handler, reach: Reach) -> None:
+    def __init__(self, said: Endpoint, backend: Backend) -> None:
         super().__init__(said.path, self._serve, methods=[said.method])
         self.app = self._serve
+        assert said.handler is not None, f"{said.name} decorates no handler"
         self.said = said
-        self._handler = handler
-        self._find = finder(said, reach)
+        self._handler = said.handler
+        self._backend = backend
+        self._find = finder(said, backend.reach)
         self._status = next(iter(said.answers))
 
     async def _serve(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -182,7 +191,7 @@ class Served(Route):
         given = self._find(scope["path_params"])
         if self.said.takes is not None:
             given = (*given, await read_body(request, self.said.takes, self.said.most))
-        told = await self._handler(request, *given)
+        told = await self._handler(self._backend, request, *given)
         response = told if isinstance(told, Response) else self._encoded(request, told)
         await response(scope, receive, send)
 
@@ -200,10 +209,3 @@ def finder(said: Endpoint, reach: Reach) -> Callable[[Mapping[str, str]], tuple[
     if said.of_platform:
         return lambda named: (reach.platform(named["platform"]),)
     return lambda named: tuple(named.values())
-
-
-def served_by(subject: object, reach: Reach) -> Iterator[Served]:
-    """The routes whose handlers are methods of this object."""
-    for name, method in vars(type(subject)).items():
-        for said in getattr(method, ROWS, ()):
-            yield Served(said, getattr(subject, name), reach)

@@ -62,17 +62,14 @@ class Submitted(Struct, frozen=True):
     id: str
     status: State
     replayed: bool
+    deduplicated: bool = False  # it is another job, which holds the same `dedupe` key
 
 
 class Producer:
     """The door through which every job comes in."""
 
     def __init__(
-        self,
-        transitions: Transitions,
-        platforms: Platforms,
-        fitness: Fitness | None = None,
-        kinds: Kinds = ALL_KINDS,
+        self, transitions: Transitions, platforms: Platforms, fitness: Fitness | None = None, kinds: Kinds = ALL_KINDS
     ) -> None:
         """With `fitness`, no job is accepted while the store would lose it."""
         self._transitions = transitions
@@ -180,7 +177,7 @@ def _answer(asked: Asked, words: list[str]) -> Submitted | Refused:
     if words[0] == "conflict":
         return OtherBody(job.id)
     if words[0] in {"duplicate", "replaced"}:
-        return Submitted(join_id(job.platform, words[1]), State(words[2]), replayed=True)
+        return Submitted(join_id(job.platform, words[1]), State(words[2]), replayed=True, deduplicated=True)
     return Submitted(job.id, State(words[1]), words[0] == "again" and not asked.named_here)
 
 

@@ -1,6 +1,6 @@
 """The door for schedules: checks them, keeps them, and makes the job of each tick."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -45,15 +45,11 @@ class Schedules:
     async def upsert(self, schedule: Schedule) -> Planned:
         """Keep a schedule, new or changed. Its next tick stays while its times do; one that is paused stays paused."""
         check(schedule, self._platforms, self._kinds)
-        keys = PlatformKeys(schedule.platform)
-        while True:
-            now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, schedule.name)
-            known = known_from(before)
-            wanted = msgspec.structs.replace(schedule, paused=schedule.paused or bool(known and known.paused))
-            keep = known is not None and known.same_times(wanted)
-            planned = await self._write(keys, wanted, before, now_ms, tick_ms if keep else None)
-            if planned:
-                return planned
+
+        def merged(known: Schedule | None) -> Schedule:
+            return msgspec.structs.replace(schedule, paused=schedule.paused or bool(known and known.paused))
+
+        return await self._change(PlatformKeys(schedule.platform), schedule.name, merged)
 
     async def list(self, platform: str | None = None) -> list[Planned]:
         """The schedules of one platform, or of all."""
@@ -63,7 +59,7 @@ class Schedules:
     async def get(self, platform: str, name: str) -> Planned:
         keys = self._keys(platform, name)
         _, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
-        return Planned(_found(platform, name, before), tick_ms)
+        return Planned(_found(platform, name, known_from(before)), tick_ms)
 
     async def pause(self, platform: str, name: str) -> Planned:
         """No more ticks until it is resumed."""
@@ -80,13 +76,19 @@ class Schedules:
             raise ScheduleNotFound(platform, name)
 
     async def _set_paused(self, platform: str, name: str, paused: bool) -> Planned:
-        keys = self._keys(platform, name)
+        def changed(known: Schedule | None) -> Schedule:
+            return msgspec.structs.replace(_found(platform, name, known), paused=paused)
+
+        return await self._change(self._keys(platform, name), name, changed)
+
+    async def _change(self, keys: PlatformKeys, name: str, change: Callable[[Schedule | None], Schedule]) -> Planned:
+        """Write what is made of the schedule as it is; again when another caller has changed it meanwhile."""
         while True:
             now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
-            known = _found(platform, name, before)
-            wanted = msgspec.structs.replace(known, paused=paused)
-            planned = await self._write(keys, wanted, before, now_ms, tick_ms)
-            if planned:
+            known = known_from(before)
+            wanted = change(known)
+            keep = known is not None and known.same_times(wanted)
+            if planned := await self._write(keys, wanted, before, now_ms, tick_ms if keep else None):
                 return planned
 
     async def _write(
@@ -183,8 +185,7 @@ def known_from(definition: bytes | None) -> Schedule | None:
         return None
 
 
-def _found(platform: str, name: str, definition: bytes | None) -> Schedule:
-    known = known_from(definition)
+def _found(platform: str, name: str, known: Schedule | None) -> Schedule:
     if known is None:
         raise ScheduleNotFound(platform, name)
     return known

@@ -19,11 +19,7 @@ from tailrace.streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 TABLES = ("platforms", "schedules")  # what a configuration file may hold
-NEW_NAMES = {
-    "overall": "max_running",
-    "per_process": "max_running_per_process",
-    "key_overall": "max_running_per_key",
-}
+NEW_NAMES = {"overall": "max_running", "per_process": "max_running_per_process", "key_overall": "max_running_per_key"}
 
 log = logging.getLogger("tailrace.settings")  # not structlog: a command that configures no logs warns on stderr
 

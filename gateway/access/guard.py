@@ -29,7 +29,7 @@ from tailrace.gateway.live.job_stream import PATH as STREAM
 from tailrace.gateway.problems import Code, Refusal, problem
 from tailrace.gateway.replies import KNOWN, Interruption, answer_to
 from tailrace.gateway.route_table import PUBLIC, TABLE, Endpoint, Open, Served
-from tailrace.gateway.routes.history import PATH as HISTORY
+from tailrace.gateway.routes.events import PATH as HISTORY
 from tailrace.streams.store.connection import Store
 
 _TICKET = re.compile(rb"(?:^|&)ticket=")

@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tailrace.gateway.live.frames import (
@@ -19,32 +17,19 @@ from tailrace.gateway.live.frames import (
     RESET,
     STREAM_ID,
     JobFrame,
-    LargeEvent,
     farewell,
     greeting,
     store_away,
 )
-from tailrace.gateway.live.job_stream import LAST_ID, StreamConnection, last_id_of
+from tailrace.gateway.live.job_stream import StreamConnection
 from tailrace.gateway.live.live import Live
-from tailrace.gateway.problems import Code
-from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
-from tailrace.streams.errors import WrongField
-from tailrace.streams.history.events import Event
-from tailrace.streams.keys import split_id
-from tailrace.streams.policies import Platforms
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
-MOST_JOBS = 1000  # that one client may name
 FEED_SECONDS = 1.0  # for the feed to be read again, when nobody has watched before
 
 # The library would cut streams off within half a second of a signal; ours say farewell when the server closes them.
 AppStatus.enable_automatic_graceful_drain = False
-
-route = group("events")
-
-PLATFORMS = Parameter("EventsPlatform", "query", "platform", "Only of these platforms, with commas between.")
-JOBS = Parameter("EventsJobs", "query", "jobs", f"Only of these jobs, with commas between; {MOST_JOBS} at most.")
 
 
 class AllJobsStream(EventSourceResponse):
@@ -141,49 +126,3 @@ class AllJobsStream(EventSourceResponse):
 
 def ping() -> ServerSentEvent:
     return PING  # type: ignore[return-value] # the library passes bytes on as they are
-
-
-class Everything:
-    """The route of that stream."""
-
-    def __init__(self, live: Live, platforms: Platforms, ping_seconds: float) -> None:
-        self._live = live
-        self._platforms = platforms
-        self._ping_seconds = ping_seconds
-
-    @route(
-        "GET",
-        "/api/events",
-        READ,
-        {200: Answer("The events, as they happen.", (Event, LargeEvent), media=(STREAM,))},
-        asks=(PLATFORMS, JOBS, *LAST_ID),
-        refuses=(Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN),
-        store=False,
-    )
-    async def follow_all(self, request: Request) -> Response:
-        """What happens from now on, of many jobs in one stream.
-
-        Events have no id here, and none is repeated: `event: reset` says that some may be missing, and the histories
-        have them.
-        """
-        query = request.query_params
-        platforms = frozenset(map(self._platforms.known, listed(query.get("platform"))))
-        jobs = listed(query.get("jobs"))
-        if len(jobs) > MOST_JOBS:
-            raise WrongField("jobs", f"names more than {MOST_JOBS} jobs; leave it out and choose in the client")
-        for job_id in jobs:
-            try:
-                platforms |= {self._platforms.known(split_id(job_id)[0])} if not query.get("platform") else set()
-            except WrongField as error:
-                raise WrongField("jobs", error.reason) from None
-        return AllJobsStream(
-            self._live,
-            platforms or frozenset(self._platforms),
-            frozenset(jobs) or None,
-            self._ping_seconds,
-            missed=bool(last_id_of(request)),
-        )
-
-
-def listed(text: str | None) -> list[str]:
-    return [part for part in (part.strip() for part in (text or "").split(",")) if part]

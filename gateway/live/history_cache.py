@@ -2,9 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from tailrace.gateway.etags import etag_of
+from tailrace.streams.history.pages import HistoryPage
 from tailrace.streams.keys import PlatformKeys
 
 KEPT_SECONDS = 1.0  # an ended job may be reopened or forgotten: no answer about it is older than this
@@ -16,6 +18,16 @@ class Told(NamedTuple):
 
     body: bytes
     etag: bytes | None  # of a job that has ended: only that one may be kept, here and by clients
+
+
+def told_of(page: HistoryPage) -> Told:
+    tag = tag_of(page.events) if page.record.state.ended else None
+    return Told(b"[%b]" % b",".join(page.events), tag)
+
+
+def tag_of(events: Sequence[bytes]) -> bytes:
+    """The tag of events that follow each other, made of the first and the last: each has its number and its moment."""
+    return etag_of(b"\n".join([*events[:1], *events[-1:]]))
 
 
 class KeptHistories:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 import anyio
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -19,23 +18,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from tailrace.gateway.live.channel import Channel
 from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
 from tailrace.gateway.live.live import AWAY, Live
-from tailrace.gateway.route_table import READ, STREAM, Answer, Parameter, group
-from tailrace.streams.history.events import Event
 from tailrace.streams.history.pages import number_of
 from tailrace.streams.keys import PlatformKeys
 
-route = group("events")
-
 PATH: Final = "/research/stream/"
-LAST_ID: Final = (
-    Parameter(
-        "LastEventId",
-        "header",
-        "Last-Event-ID",
-        "The id of the last event the caller has; one that is not known: all again.",
-    ),
-    Parameter("LastEventIdQuery", "query", "lastEventId", "The same, for who cannot send headers."),
-)
 
 SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
 
@@ -45,38 +31,6 @@ class StreamConnection(Protocol):
 
     transport: asyncio.Transport
     flow: FlowControl
-
-
-def last_id_of(request: Request) -> str:
-    """The id of the last event that the client has, or an empty string."""
-    return request.headers.get("last-event-id") or request.query_params.get("lastEventId") or ""
-
-
-class Streams:
-    """The route of all streams."""
-
-    def __init__(self, live: Live, ping_seconds: float) -> None:
-        self._live = live
-        self._ping_seconds = ping_seconds
-
-    @route(
-        "GET",
-        PATH + "{job_id}",
-        READ,
-        {
-            200: Answer("The events, as they happen.", Event, media=(STREAM,)),
-            204: Answer("All was told, the last event is the one named. Stay away.", media=()),
-        },
-        asks=LAST_ID,
-        store=False,
-    )
-    async def follow_job(self, request: Request, keys: PlatformKeys, key: str) -> Response:
-        """The events of one job, live.
-
-        Each event is one default `message`. `event: end` comes after the last one, `event: reset` before everything is
-        told anew; both have `data: {}`. While the store is away there is one comment, and the stream closes: come back.
-        """
-        return Stream(self._live, keys, key, last_id_of(request), self._ping_seconds)
 
 
 class Stream(Response):

@@ -5,11 +5,11 @@ from typing import Literal
 from msgspec import Struct
 from starlette.requests import Request
 
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import ActBody
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import ACT, Answer, Reply, accepted, group, ok
 from tailrace.gateway.routes.jobs import Links, links_of, where
-from tailrace.producers.actions import Actions
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.words import JobId
 
@@ -30,51 +30,43 @@ class Dropped(Struct, frozen=True):
     status: Literal["dropped"]
 
 
-class Acting:
-    """The routes that act on one job."""
+@route(
+    "POST",
+    "/api/jobs/{job_id}/cancel",
+    ACT,
+    {
+        200: Answer("Cancelled, now or before.", Acted),
+        202: Answer("Asked to stop: it can only end cancelled.", Acted, headers=("Location", "Retry-After")),
+    },
+    examples=({"by": "night shift", "reason": "not wanted any more"},),
+    refuses=(Code.JOB_ENDED,),
+)
+async def cancel_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
+    """End a job that nobody runs, or ask its attempt to stop."""
+    done = await backend.actions.cancel(keys.id(key), by=body.by, reason=body.reason)
+    if done.status == "cancelling":
+        headers = {**where(done.id), "Retry-After": str(HEARD_SECONDS)}
+        return Reply(Acted(done.id, "cancelling", links_of(done.id)), 202, headers)
+    return Reply(Acted(done.id, "cancelled", links_of(done.id)))
 
-    def __init__(self, actions: Actions) -> None:
-        self._actions = actions
 
-    @route(
-        "POST",
-        "/api/jobs/{job_id}/cancel",
-        ACT,
-        {
-            200: Answer("Cancelled, now or before.", Acted),
-            202: Answer("Asked to stop: it can only end cancelled.", Acted, headers=("Location", "Retry-After")),
-        },
-        takes=ActBody,
-        examples=({"by": "night shift", "reason": "not wanted any more"},),
-        refuses=(Code.JOB_ENDED,),
-    )
-    async def cancel_job(self, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
-        """End a job that nobody runs, or ask its attempt to stop."""
-        done = await self._actions.cancel(keys.id(key), by=body.by, reason=body.reason)
-        if done.status == "cancelling":
-            headers = {**where(done.id), "Retry-After": str(HEARD_SECONDS)}
-            return Reply(Acted(done.id, "cancelling", links_of(done.id)), 202, headers)
-        return Reply(Acted(done.id, "cancelled", links_of(done.id)))
+@route(
+    "POST",
+    "/api/jobs/{job_id}/retry",
+    ACT,
+    accepted("In line again.", Acted),
+    examples=({"by": "night shift"},),
+    refuses=(*NOT_SO, Code.STORE_FULL),
+)
+async def retry_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
+    """Give a failed or cancelled job another life."""
+    done = await backend.actions.retry(keys.id(key), by=body.by, reason=body.reason)
+    return Reply(Acted(done.id, "waiting", links_of(done.id)), headers=where(done.id))
 
-    @route(
-        "POST",
-        "/api/jobs/{job_id}/retry",
-        ACT,
-        accepted("In line again.", Acted),
-        takes=ActBody,
-        examples=({"by": "night shift"},),
-        refuses=(*NOT_SO, Code.STORE_FULL),
-    )
-    async def retry_job(self, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
-        """Give a failed or cancelled job another life."""
-        done = await self._actions.retry(keys.id(key), by=body.by, reason=body.reason)
-        return Reply(Acted(done.id, "waiting", links_of(done.id)), headers=where(done.id))
 
-    @route("POST", "/api/jobs/{job_id}/drop", ACT, ok("Gone.", Dropped, None), takes=ActBody, refuses=NOT_SO)
-    @route(
-        "DELETE", "/api/jobs/{job_id}", ACT, ok("Gone.", Dropped, None), id="deleteJob", takes=ActBody, refuses=NOT_SO
-    )
-    async def drop_job(self, _: Request, keys: PlatformKeys, key: str, __: ActBody) -> Dropped:
-        """Remove a failed or cancelled job with its history."""
-        done = await self._actions.drop(keys.id(key))
-        return Dropped(done.id, "dropped")
+@route("POST", "/api/jobs/{job_id}/drop", ACT, ok("Gone.", Dropped, None), refuses=NOT_SO)
+@route("DELETE", "/api/jobs/{job_id}", ACT, ok("Gone.", Dropped, None), id="deleteJob", refuses=NOT_SO)
+async def drop_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, __: ActBody) -> Dropped:
+    """Remove a failed or cancelled job with its history."""
+    done = await backend.actions.drop(keys.id(key))
+    return Dropped(done.id, "dropped")

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Body, Who
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
@@ -19,13 +20,11 @@ from tailrace.gateway.routes.platforms import (
     page_of,
     paging,
 )
-from tailrace.producers.actions import Actions, Which
+from tailrace.producers.actions import Which
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PLATFORM_FORM, WORD_FORM, PlatformKeys
-from tailrace.streams.policies import Platforms
-from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.dead_letters import ERROR_LENGTH, Group, Match, group_dead, list_dead
+from tailrace.streams.views import dead_letters
+from tailrace.streams.views.dead_letters import ERROR_LENGTH, Group, Match
 from tailrace.streams.words import Count, PlatformName
 
 route = group("platforms")
@@ -81,60 +80,41 @@ class DroppedMany(Struct, frozen=True):
     left: Count
 
 
-class DeadLetters:
-    """The routes about failed jobs."""
+@route("GET", f"{PATH}/dead", READ, A_PAGE, asks=(DEAD_KIND, DEAD_ERROR, PAGE_LIMIT, PAGE_AFTER))
+async def list_dead(backend: Backend, request: Request, keys: PlatformKeys) -> JobsPage:
+    """Failed jobs, newest first."""
+    match = Match(request.query_params.get("kind"), request.query_params.get("error"))
+    limit, after = paging(request)
+    return page_of(await dead_letters.list_dead(backend.store, keys, match, limit, after))
 
-    def __init__(self, store: Store, transitions: Transitions, actions: Actions, platforms: Platforms) -> None:
-        self._store = store
-        self._transitions = transitions
-        self._actions = actions
-        self._platforms = platforms
 
-    @route("GET", f"{PATH}/dead", READ, A_PAGE, asks=(DEAD_KIND, DEAD_ERROR, PAGE_LIMIT, PAGE_AFTER))
-    async def list_dead(self, request: Request, keys: PlatformKeys) -> JobsPage:
-        """Failed jobs, newest first."""
-        match = Match(request.query_params.get("kind"), request.query_params.get("error"))
-        limit, after = paging(request)
-        return page_of(await list_dead(self._store, keys, match, limit, after))
+@route("GET", "/api/dead", READ, ok("The groups.", list[ErrorGroup]), asks=(DEAD_PLATFORM,))
+async def group_dead(backend: Backend, request: Request) -> list[ErrorGroup]:
+    """How many jobs have failed, by platform and type of error.
 
-    @route("GET", "/api/dead", READ, ok("The groups.", list[ErrorGroup]), asks=(DEAD_PLATFORM,))
-    async def group_dead(self, request: Request) -> list[ErrorGroup]:
-        """How many jobs have failed, by platform and type of error.
+    A group whose error is null has all that no other group counts.
+    """
+    platform = request.query_params.get("platform")
+    if platform is not None and platform not in backend.platforms:
+        raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(backend.platforms)}")
+    chosen = list(backend.platforms) if platform is None else [platform]
+    return [grouped(group) for group in await dead_letters.group_dead(backend.store, backend.transitions, chosen)]
 
-        A group whose error is null has all that no other group counts.
-        """
-        platform = request.query_params.get("platform")
-        if platform is not None and platform not in self._platforms:
-            raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(self._platforms)}")
-        chosen = list(self._platforms) if platform is None else [platform]
-        return [grouped(group) for group in await group_dead(self._store, self._transitions, chosen)]
 
-    @route(
-        "POST",
-        f"{PATH}/replay",
-        ACT,
-        ok("What was done.", Replayed, None),
-        takes=SweepBody,
-        examples=(WHICH,),
-        refuses=(Code.STORE_FULL,),
-    )
-    async def replay_dead(self, _: Request, keys: PlatformKeys, body: SweepBody) -> Replayed:
-        """Try failed jobs again, oldest first."""
-        swept = await self._actions.replay(keys.platform, by=body.by, **which(body))
-        return Replayed(swept.done, swept.left)
+@route(
+    "POST", f"{PATH}/replay", ACT, ok("What was done.", Replayed, None), examples=(WHICH,), refuses=(Code.STORE_FULL,)
+)
+async def replay_dead(backend: Backend, _: Request, keys: PlatformKeys, body: SweepBody) -> Replayed:
+    """Try failed jobs again, oldest first."""
+    swept = await backend.actions.replay(keys.platform, by=body.by, **which(body))
+    return Replayed(swept.done, swept.left)
 
-    @route(
-        "POST",
-        f"{PATH}/drop",
-        ACT,
-        ok("What was done.", DroppedMany, None),
-        takes=SweepBody,
-        examples=(WHICH,),
-    )
-    async def drop_dead(self, _: Request, keys: PlatformKeys, body: SweepBody) -> DroppedMany:
-        """Remove failed jobs, oldest first."""
-        swept = await self._actions.drop_dead(keys.platform, **which(body))
-        return DroppedMany(swept.done, swept.left)
+
+@route("POST", f"{PATH}/drop", ACT, ok("What was done.", DroppedMany, None), examples=(WHICH,))
+async def drop_dead(backend: Backend, _: Request, keys: PlatformKeys, body: SweepBody) -> DroppedMany:
+    """Remove failed jobs, oldest first."""
+    swept = await backend.actions.drop_dead(keys.platform, **which(body))
+    return DroppedMany(swept.done, swept.left)
 
 
 def which(body: SweepBody) -> Which:

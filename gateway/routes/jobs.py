@@ -1,31 +1,30 @@
-"""Jobs as they are now: one by its id, and what runs and waits."""
+"""Jobs as they are now: one by its id with its args and steps, and what runs and waits."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from msgspec import Meta, Struct, json
+from msgspec import Meta, Raw, Struct, json
 from starlette.requests import Request
 
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import like
+from tailrace.gateway.problems import Code, Refusal
 from tailrace.gateway.replies import JobStatus, status_of
-from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Reply, group, kept, ok
+from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, Reply, group, kept, ok
 from tailrace.streams.history.events import End, iso, progress_of, read_end, read_members
-from tailrace.streams.history.pages import Histories
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
 from tailrace.streams.options import KeptOptions, Priority, Retrying, kept_options
-from tailrace.streams.policies import Platforms, Policy
-from tailrace.streams.replies import JobTimes, read_times
+from tailrace.streams.policies import Policy
+from tailrace.streams.replies import JobTimes, read_args, read_record, read_step, read_step_names, read_times
 from tailrace.streams.states import State
-from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.census import RunningNow, take_census
-from tailrace.streams.views.presence import Presence
-from tailrace.streams.waiting.explain import WaitExplainer
 from tailrace.streams.waiting.reasons import Waiting
 from tailrace.streams.words import Count, JobId, Ordinal, Percent, PlatformName, Seconds, Time, Word
 
 route = group("jobs")
+
+STEP_NAME: Final = Parameter("StepName", "query", "name", "Which step.")
 
 AGAIN_SECONDS = 1  # after which a client that brought a job may look how it does
 
@@ -92,60 +91,109 @@ class JobSeen(KeptOptions, frozen=True):
     waiting: Waiting | None  # why it waits, when it does
 
 
-class Jobs:
-    """The routes that tell of jobs."""
+class ArgsSeen(Struct, frozen=True):
+    """`kept` tells args that are gone, as those of a completed job are, from args that are null."""
 
-    def __init__(self, store: Store, transitions: Transitions, platforms: Platforms, presence: Presence) -> None:
-        self._store = store
-        self._histories = Histories(store)
-        self._platforms = platforms
-        self._explainer = WaitExplainer(transitions, platforms, presence)
+    jobId: JobId
+    kept: bool
+    args: Any
 
-    @route("GET", "/api/jobs/{job_id}", READ, kept("The job.", JobSeen), asks=(IF_NONE_MATCH,))
-    async def show_job(self, _: Request, keys: PlatformKeys, key: str) -> Reply:
-        """A job as it is now."""
-        page, times = await asyncio.gather(self._histories.end(keys, key), read_times(self._store, keys, key))
-        record, events = page.record, page.events
-        end = read_end(events[-1]) if record.state.ended and events else End()
-        waiting = await self._explainer.explain(keys, record, times.run_at_ms, events)
-        policy = self._platforms[record.platform]
-        job = described(record, progress_of(record.attempt, events), end, policy, times, waiting)
-        return Reply(job, tagged=record.state.ended)
 
-    @route("GET", "/api/v2/jobs/running", READ, ok("Both.", RunningNow, "success"))
-    async def list_running(self, _: Request) -> RunningNow:
-        """What runs, and how many wait."""
-        return (await take_census(self._store, self._platforms)).shown()
+class StepsSeen(Struct, frozen=True):
+    """The names of the steps that were saved."""
+
+    jobId: JobId
+    steps: list[str]
+
+
+class StepSeen(Struct, frozen=True):
+    """What one of them gave."""
+
+    jobId: JobId
+    name: str
+    value: Any
+
+
+@route("GET", "/api/jobs/{job_id}", READ, kept("The job.", JobSeen), asks=(IF_NONE_MATCH,))
+async def show_job(backend: Backend, _: Request, keys: PlatformKeys, key: str) -> Reply:
+    """A job as it is now."""
+    page, times = await asyncio.gather(backend.histories.end(keys, key), read_times(backend.store, keys, key))
+    record, events = page.record, page.events
+    end = read_end(events[-1]) if record.state.ended and events else End()
+    waiting = await backend.explainer.explain(keys, record, times.run_at_ms, events)
+    policy = backend.platforms[record.platform]
+    job = described(record, progress_of(record.attempt, events), end, policy, times, waiting)
+    return Reply(job, tagged=record.state.ended)
+
+
+@route("GET", "/api/v2/jobs/running", READ, ok("Both.", RunningNow, "success"))
+async def list_running(backend: Backend, _: Request) -> RunningNow:
+    """What runs, and how many wait."""
+    return (await take_census(backend.store, backend.platforms)).shown()
+
+
+@route("GET", "/api/jobs/{job_id}/args", READ, ok("The args.", ArgsSeen))
+async def args_of_job(backend: Backend, _: Request, keys: PlatformKeys, key: str) -> ArgsSeen:
+    """What a job was asked with."""
+    record = await read_record(backend.store, keys, key)
+    args = await read_args(backend.store, keys, record)
+    return ArgsSeen(record.id, args is not None, Raw(args or b"null"))
+
+
+@route(
+    "GET",
+    "/api/jobs/{job_id}/steps",
+    READ,
+    ok("The names, or the one.", (StepsSeen, StepSeen)),
+    asks=(STEP_NAME,),
+    refuses=(Code.STEP_NOT_FOUND,),
+)
+async def steps_of_job(backend: Backend, request: Request, keys: PlatformKeys, key: str) -> StepsSeen | StepSeen:
+    """The names of the steps a job has saved; with `name`, what that one gave."""
+    record = await read_record(backend.store, keys, key)
+    name = request.query_params.get("name")
+    if name is None:
+        return StepsSeen(record.id, await read_step_names(backend.store, keys, key))
+    value = await read_step(backend.store, keys, key, name)
+    if value is None:
+        raise Refusal(Code.STEP_NOT_FOUND, f"job {record.id} has not saved a step of this name")
+    return StepSeen(record.id, name, Raw(value))
 
 
 def described(
     record: Record, progress: float | None, end: End, policy: Policy, times: JobTimes, waiting: Waiting | None
 ) -> JobSeen:
-    worked_on = record.state is State.RUNNING or record.state.ended
+    facts: dict[str, Any] = {**facts_of(record), **kept_options(record.marks, record.dedupe)}
     return JobSeen(
-        jobId=record.id,
-        status=status_of(record.state),
+        **facts,
         progress=progress,
         result=end.result,
         error=end.error,
-        attempt=record.attempt or None,
-        kind=record.kind,
         platform=record.platform,
-        priority=record.band,
-        createdAt=iso(record.accepted_ms),
-        startedAt=time_of(record.started_ms),
-        endedAt=time_of(record.ended_ms),
         runAt=time_of(times.run_at_ms) if record.state is State.DELAYED else None,
         expiresAt=end.expiresAt or (None if record.state.ended or record.attempt else time_of(times.expires_ms)),
-        workerId=record.owner if worked_on else None,
-        failures=record.failures,
-        crashes=record.crashes,
         limits=limits_of(record, policy),
         cancel=cancel_of(record, end),
         links=links_of(record.id),
         waiting=waiting,
-        **kept_options(record.marks, record.dedupe),
     )
+
+
+def facts_of(record: Record) -> dict[str, Any]:
+    """What is told of a job by itself and in a list."""
+    return {
+        "jobId": record.id,
+        "status": status_of(record.state),
+        "kind": record.kind,
+        "priority": record.band,
+        "attempt": record.attempt or None,
+        "failures": record.failures,
+        "crashes": record.crashes,
+        "createdAt": iso(record.accepted_ms),
+        "startedAt": time_of(record.started_ms),
+        "endedAt": time_of(record.ended_ms),
+        "workerId": record.owner if record.state is State.RUNNING or record.state.ended else None,
+    }
 
 
 def limits_of(record: Record, policy: Policy) -> JobLimits:

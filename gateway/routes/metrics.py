@@ -2,18 +2,16 @@
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.live.live import Live
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.route_table import READ, TEXT, Answer, group
-from tailrace.streams.policies import Platforms
-from tailrace.streams.store.connection import Store
 from tailrace.streams.views.overview import Overview, take_overviews
-from tailrace.streams.views.presence import ConsumerPresence, Presence
+from tailrace.streams.views.presence import ConsumerPresence
 
 route = group("process")
 
@@ -21,24 +19,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
 
 
-class Metrics:
-    """The route of all metrics."""
-
-    def __init__(self, store: Store, platforms: Platforms, presence: Presence, live: Live, process: int = 0) -> None:
-        self._store = store
-        self._platforms = platforms
-        self._presence = presence
-        self._live = live
-        self._process = process
-
-    @route("GET", "/metrics", READ, {200: Answer("The text format, version 0.0.4.", media=(TEXT,))})
-    async def metrics(self, _: Request) -> Response:
-        """Counts of this moment for Prometheus."""
-        overviews = await take_overviews(self._store, self._platforms)
-        consumers = await self._presence.see()
-        registry = CollectorRegistry()
-        registry.register(Moment(overviews, consumers, self._live.count_of(self._platforms), self._process))
-        return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+@route("GET", "/metrics", READ, {200: Answer("The text format, version 0.0.4.", media=(TEXT,))})
+async def metrics(backend: Backend, _: Request) -> Response:
+    """Counts of this moment for Prometheus."""
+    overviews = await take_overviews(backend.store, backend.platforms)
+    consumers = await backend.presence.see()
+    moment = Moment(overviews, consumers, backend.live.count_of(backend.platforms), backend.settings.process)
+    return Response(generate_latest(moment), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 
 class Moment(Collector):

@@ -1,16 +1,15 @@
 """The page: files that never change while we run, served with the headers that keep it shut to everybody else."""
 
-import gzip
-import hashlib
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from tailrace.gateway.backend import Backend
+from tailrace.gateway.etags import Forms, forms_of, is_named, send
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import HTML, IF_NONE_MATCH, PUBLIC, TEXT, UNCHANGED, Answer, Parameter, group
 from tailrace.streams.process.launch import PROGRAM
@@ -66,112 +65,58 @@ file_route = partial(
 )
 
 
-class File(Struct, frozen=True):
-    """One file of the page, as it is sent."""
-
-    body: bytes
-    headers: dict[str, str]
-
-    @property
-    def etag(self) -> str:
-        return self.headers["ETag"]
-
-
-class Forms(Struct, frozen=True):
-    """The same file for those who can unpack it and for those who cannot."""
-
-    plain: File
-    packed: File
-
-
-class Pages:
-    """The routes of the page. What is not one of its files is not found, so no path leads out of the folder."""
-
-    def __init__(self, folder: Path = FOLDER, *, locked: bool = False) -> None:
-        """`locked`: the gateway asks for keys."""
-        self._words = LOCKED if locked else UNLOCKED
-        paths = [path for path in sorted(folder.rglob("*")) if path.suffix in MEDIA_TYPES]
-        self._files = {path.relative_to(folder).as_posix(): read(path) for path in paths}
-
-    @route(
-        "GET",
-        "/",
-        PUBLIC,
-        {200: Answer("The page, or the words.", media=(HTML, TEXT)), 304: UNCHANGED},
-        asks=(IF_NONE_MATCH,),
-        store=False,
-    )
-    async def welcome(self, request: Request) -> Response:
-        """The page for a browser, a few words for everything else that asks."""
-        if wants_html(request):
-            return self._send(request, "index.html", {"Vary": "Accept, Accept-Encoding"})
-        # It repeats the name it was asked by: nobody is to keep that for others.
-        headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
-        return PlainTextResponse(WELCOME % {"url": request.base_url, **self._words}, headers=headers)
-
-    @route("GET", "/jobs/{job_id}", PUBLIC, {200: PAGE, 304: UNCHANGED}, asks=(IF_NONE_MATCH,), store=False)
-    async def job_page(self, request: Request, _: str) -> Response:
-        """The page of one job: the same bytes for every id."""
-        # Whether there is such a job or not: the page asks for it and says so.
-        return self._send(request, "index.html")
-
-    @file_route("/page/{name}", asks=(FILE_NAME, IF_NONE_MATCH))
-    async def page_file(self, request: Request, name: str) -> Response:
-        """One file of the page."""
-        return self._send(request, name)
-
-    @file_route("/page/{folder}/{name}", asks=(FOLDER_NAME, FILE_NAME, IF_NONE_MATCH))
-    async def page_file_in_folder(self, request: Request, folder: str, name: str) -> Response:
-        """One file of a folder of the page."""
-        return self._send(request, f"{folder}/{name}")
-
-    def _send(self, request: Request, name: str, more: dict[str, str] | None = None) -> Response:
-        forms = self._files.get(name)
-        if forms is None:
-            raise HTTPException(404)
-        return send(request, forms, {**HEADERS, **(more or {})})
+@route(
+    "GET",
+    "/",
+    PUBLIC,
+    {200: Answer("The page, or the words.", media=(HTML, TEXT)), 304: UNCHANGED},
+    asks=(IF_NONE_MATCH,),
+    store=False,
+)
+async def welcome(backend: Backend, request: Request) -> Response:
+    """The page for a browser, a few words for everything else that asks."""
+    if is_named("text/html", request.headers.get("accept", "")):  # `*/*`, as curl says, does not name it
+        return send_file(request, "index.html", {"Vary": "Accept, Accept-Encoding"})
+    # It repeats the name it was asked by: nobody is to keep that for others.
+    headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
+    words = LOCKED if backend.settings.keys else UNLOCKED
+    return PlainTextResponse(WELCOME % {"url": request.base_url, **words}, headers=headers)
 
 
-def send(request: Request, forms: Forms, more: dict[str, str]) -> Response:
-    """The form that the client can read, unless it has it already."""
-    file = forms.packed if is_named("gzip", request.headers.get("accept-encoding", "")) else forms.plain
-    headers = {**file.headers, **more}
-    if file.etag in known_tags(request):
-        return Response(status_code=304, headers=headers)
-    return Response(file.body, headers=headers)
+@route("GET", "/jobs/{job_id}", PUBLIC, {200: PAGE, 304: UNCHANGED}, asks=(IF_NONE_MATCH,), store=False)
+async def job_page(_: Backend, request: Request, __: str) -> Response:
+    """The page of one job: the same bytes for every id."""
+    # Whether there is such a job or not: the page asks for it and says so.
+    return send_file(request, "index.html")
+
+
+@file_route("/page/{name}", asks=(FILE_NAME, IF_NONE_MATCH))
+async def page_file(_: Backend, request: Request, name: str) -> Response:
+    """One file of the page."""
+    return send_file(request, name)
+
+
+@file_route("/page/{folder}/{name}", asks=(FOLDER_NAME, FILE_NAME, IF_NONE_MATCH))
+async def page_file_in_folder(_: Backend, request: Request, folder: str, name: str) -> Response:
+    """One file of a folder of the page."""
+    return send_file(request, f"{folder}/{name}")
+
+
+@cache
+def files() -> dict[str, Forms]:
+    """The files of the page. What is not one of them is not found, so no path leads out of the folder."""
+    paths = [path for path in sorted(FOLDER.rglob("*")) if path.suffix in MEDIA_TYPES]
+    return {path.relative_to(FOLDER).as_posix(): read(path) for path in paths}
+
+
+def send_file(request: Request, name: str, more: dict[str, str] | None = None) -> Response:
+    forms = files().get(name)
+    if forms is None:
+        raise HTTPException(404)
+    return send(request, forms, {**HEADERS, **(more or {})})
 
 
 def read(path: Path) -> Forms:
     """A file of the page; the commands it names are those that a person types here."""
     body = path.read_bytes().replace(b"python3 -m ops", PROGRAM.encode())
     return forms_of(body, MEDIA_TYPES[path.suffix])
-
-
-def forms_of(body: bytes, media_type: str) -> Forms:
-    tag = hashlib.blake2b(body, digest_size=12).hexdigest()
-    usual = {"Content-Type": media_type, "Vary": "Accept-Encoding"}
-    return Forms(
-        File(body, {**usual, "ETag": f'"{tag}"'}),
-        File(gzip.compress(body, mtime=0), {**usual, "ETag": f'"{tag}z"', "Content-Encoding": "gzip"}),
-    )
-
-
-def wants_html(request: Request) -> bool:
-    """Whether HTML is named among what the client takes; `*/*`, as curl says, does not name it."""
-    return is_named("text/html", request.headers.get("accept", ""))
-
-
-def is_named(word: str, header: str) -> bool:
-    """Whether a header that lists what a client takes has this word, and not as something it does not take."""
-    offers = [offer.partition(";") for offer in header.split(",")]
-    return any(kind.strip().lower() == word and not refused(rest) for kind, _, rest in offers)
-
-
-def refused(parameters: str) -> bool:
-    return any(part.strip().lower() in {"q=0", "q=0.0", "q=0.00", "q=0.000"} for part in parameters.split(";"))
-
-
-def known_tags(request: Request) -> set[str]:
-    """What the client has already; a proxy may have marked a tag as weak."""
-    tags = request.headers.get("if-none-match", "").split(",")
-    return {tag.strip().removeprefix("W/") for tag in tags}

@@ -7,20 +7,19 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from starlette.requests import Request
 
-from tailrace.gateway.bodies import ActBody
+from tailrace.gateway.backend import Backend
+from tailrace.gateway.bodies import ActBody, limit_of
 from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
-from tailrace.gateway.routes.jobs import time_of
-from tailrace.producers.actions import Actions
+from tailrace.gateway.routes.jobs import facts_of, time_of
 from tailrace.streams.errors import WrongField
-from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure
 from tailrace.streams.options import Priority
-from tailrace.streams.policies import Platforms, Policy
+from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
-from tailrace.streams.store.connection import Store
-from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed, list_jobs
+from tailrace.streams.views import listing
+from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed
 from tailrace.streams.views.overview import take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence
 from tailrace.streams.words import Count, JobId, Ordinal, PlatformName, Seconds, Time, Word
@@ -109,59 +108,53 @@ PAGE_AFTER: Final = Parameter(
 )
 
 
-class PlatformRoutes:
-    """The routes about platforms."""
+@route("GET", "/api/platforms", READ, ok("The platforms.", list[PlatformSeen]), asks=(WAIT,))
+async def list_platforms(backend: Backend, request: Request) -> list[PlatformSeen]:
+    """Every platform at a glance."""
+    consumers = await seen(backend.presence, request)
+    overviews = await take_overviews(backend.store, backend.platforms)
+    served = alive_on(consumers)
+    return [PlatformSeen(**asdict(each), consumers=served.get(each.platform, [])) for each in overviews]
 
-    def __init__(self, store: Store, actions: Actions, platforms: Platforms, presence: Presence) -> None:
-        self._store = store
-        self._actions = actions
-        self._platforms = platforms
-        self._presence = presence
 
-    @route("GET", "/api/platforms", READ, ok("The platforms.", list[PlatformSeen]), asks=(WAIT,))
-    async def list_platforms(self, request: Request) -> list[PlatformSeen]:
-        """Every platform at a glance."""
-        consumers = await seen(self._presence, request)
-        overviews = await take_overviews(self._store, self._platforms)
-        served = alive_on(consumers)
-        return [PlatformSeen(**asdict(each), consumers=served.get(each.platform, [])) for each in overviews]
+@route("GET", PATH, READ, ok("The platform.", PlatformAndPolicy), asks=(WAIT,))
+async def show_platform(backend: Backend, request: Request, keys: PlatformKeys) -> PlatformAndPolicy:
+    """One platform with its policy."""
+    consumers = await seen(backend.presence, request)
+    (overview,) = await take_overviews(backend.store, [keys.platform])
+    served, policy = alive_on(consumers).get(keys.platform, []), backend.platforms[keys.platform]
+    return PlatformAndPolicy(**asdict(overview), consumers=served, policy=policy)
 
-    @route("GET", PATH, READ, ok("The platform.", PlatformAndPolicy), asks=(WAIT,))
-    async def show_platform(self, request: Request, keys: PlatformKeys) -> PlatformAndPolicy:
-        """One platform with its policy."""
-        consumers = await seen(self._presence, request)
-        (overview,) = await take_overviews(self._store, [keys.platform])
-        served, policy = alive_on(consumers).get(keys.platform, []), self._platforms[keys.platform]
-        return PlatformAndPolicy(**asdict(overview), consumers=served, policy=policy)
 
-    @route("GET", f"{PATH}/jobs", READ, A_PAGE, asks=(STATE, PAGE_LIMIT, PAGE_AFTER))
-    async def list_jobs(self, request: Request, keys: PlatformKeys) -> JobsPage:
-        """The jobs of one platform and state, page by page."""
-        asked = request.query_params.get("state")
-        if asked is None or asked not in STATES:
-            missing = "is missing: " if asked is None else ""
-            raise WrongField("state", f"{missing}one of {', '.join(STATES)}")
-        limit, after = paging(request)
-        return page_of(await list_jobs(self._store, keys, STATES[asked], limit, after))
+@route("GET", f"{PATH}/jobs", READ, A_PAGE, asks=(STATE, PAGE_LIMIT, PAGE_AFTER))
+async def list_jobs(backend: Backend, request: Request, keys: PlatformKeys) -> JobsPage:
+    """The jobs of one platform and state, page by page."""
+    asked = request.query_params.get("state")
+    if asked is None or asked not in STATES:
+        missing = "is missing: " if asked is None else ""
+        raise WrongField("state", f"{missing}one of {', '.join(STATES)}")
+    limit, after = paging(request)
+    return page_of(await listing.list_jobs(backend.store, keys, STATES[asked], limit, after))
 
-    @route(
-        "POST",
-        f"{PATH}/pause",
-        ACT,
-        ok("Paused. Whoever paused it first is named.", Pause, None),
-        takes=ActBody,
-        examples=({"by": "night shift"},),
-    )
-    async def pause_platform(self, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:
-        """Start no more jobs; what runs goes on."""
-        paused = await self._actions.pause(keys.platform, by=body.by)
-        return Pause(keys.platform, True, paused.by, paused.since)
 
-    @route("POST", f"{PATH}/resume", ACT, ok("Not paused.", Pause, None), takes=ActBody)
-    async def resume_platform(self, _: Request, keys: PlatformKeys, __: ActBody) -> Pause:
-        """Start jobs again."""
-        await self._actions.resume(keys.platform)
-        return Pause(keys.platform, False, None, None)
+@route(
+    "POST",
+    f"{PATH}/pause",
+    ACT,
+    ok("Paused. Whoever paused it first is named.", Pause, None),
+    examples=({"by": "night shift"},),
+)
+async def pause_platform(backend: Backend, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:
+    """Start no more jobs; what runs goes on."""
+    paused = await backend.actions.pause(keys.platform, by=body.by)
+    return Pause(keys.platform, True, paused.by, paused.since)
+
+
+@route("POST", f"{PATH}/resume", ACT, ok("Not paused.", Pause, None))
+async def resume_platform(backend: Backend, _: Request, keys: PlatformKeys, __: ActBody) -> Pause:
+    """Start jobs again."""
+    await backend.actions.resume(keys.platform)
+    return Pause(keys.platform, False, None, None)
 
 
 async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
@@ -175,15 +168,10 @@ async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
 def paging(request: Request) -> tuple[int, str]:
     """How many, and after which place."""
     text = request.query_params.get("limit")
-    limit = LIMIT
-    if text is not None:
-        if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MOST):
-            raise WrongField("limit", f"must be a whole number from 1 to {MOST}")
-        limit = int(text)
     after = request.query_params.get("after", "")
     if len(after) > 200:
         raise WrongField("after", "is not the `next` of a page of this list")
-    return limit, after
+    return LIMIT if text is None else limit_of(text, MOST), after
 
 
 def page_of(page: JobListing) -> JobsPage:
@@ -191,22 +179,7 @@ def page_of(page: JobListing) -> JobsPage:
 
 
 def listed(job: Listed) -> JobListed:
-    record = job.record
-    return JobListed(
-        jobId=record.id,
-        status=status_of(record.state),
-        kind=record.kind,
-        priority=record.band,
-        attempt=record.attempt or None,
-        failures=record.failures,
-        crashes=record.crashes,
-        createdAt=iso(record.accepted_ms),
-        startedAt=time_of(record.started_ms),
-        endedAt=time_of(record.ended_ms),
-        runAt=time_of(job.until_ms),
-        workerId=record.owner if record.state is State.RUNNING or record.state.ended else None,
-        error=job.error,
-    )
+    return JobListed(**facts_of(job.record), runAt=time_of(job.until_ms), error=job.error)
 
 
 def alive_on(consumers: list[ConsumerPresence]) -> dict[str, list[str]]:

@@ -1,14 +1,16 @@
 """This gateway itself: whether it lives, whether it can work, and the store behind it."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from starlette.requests import Request
+from starlette.responses import Response
 
 from tailrace.gateway.access.reach import Narrowed
-from tailrace.gateway.route_table import PUBLIC, READ, group, ok
-from tailrace.streams.policies import Platforms
-from tailrace.streams.store.connection import Store
+from tailrace.gateway.backend import Backend
+from tailrace.gateway.etags import send
+from tailrace.gateway.openapi import forms
+from tailrace.gateway.route_table import IF_NONE_MATCH, PUBLIC, READ, UNCHANGED, Answer, group, ok
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.store.server import read_server
 from tailrace.streams.words import Count
@@ -36,27 +38,35 @@ class StoreSeen(Struct, frozen=True):
     memoryLimitBytes: Count | None
 
 
-class ProcessRoutes:
-    """The routes for whatever starts and watches this process."""
+@route("GET", "/healthz", PUBLIC, ok("It lives.", Alive, None), store=False)
+async def is_alive(_: Backend, __: Request) -> Alive:
+    """Whether the process lives."""
+    return Alive("ok")
 
-    def __init__(self, store: Store, platforms: Platforms) -> None:
-        self._store = store
-        self._sees_all = not isinstance(platforms, Narrowed)  # the memory of the store holds every platform
 
-    @route("GET", "/healthz", PUBLIC, ok("It lives.", Alive, None), store=False)
-    async def is_alive(self, _: Request) -> Alive:
-        """Whether the process lives."""
-        return Alive("ok")
+@route("GET", "/readyz", PUBLIC, ok("It is ready.", Ready, None))
+async def is_ready(backend: Backend, _: Request) -> Ready:
+    """Whether the store answers and is fit."""
+    return Ready("ready", await check_fitness(backend.store))
 
-    @route("GET", "/readyz", PUBLIC, ok("It is ready.", Ready, None))
-    async def is_ready(self, _: Request) -> Ready:
-        """Whether the store answers and is fit."""
-        return Ready("ready", await check_fitness(self._store))
 
-    @route("GET", "/api/store", READ, ok("The store.", StoreSeen))
-    async def show_store(self, _: Request) -> StoreSeen:
-        """The store behind this gateway."""
-        server = await read_server(self._store)
-        if not self._sees_all:
-            return StoreSeen(server.name, server.version, None, None)
-        return StoreSeen(server.name, server.version, server.memory_bytes, server.memory_limit_bytes)
+@route("GET", "/api/store", READ, ok("The store.", StoreSeen))
+async def show_store(backend: Backend, _: Request) -> StoreSeen:
+    """The store behind this gateway."""
+    server = await read_server(backend.store)
+    if isinstance(backend.platforms, Narrowed):  # the memory of the store holds every platform
+        return StoreSeen(server.name, server.version, None, None)
+    return StoreSeen(server.name, server.version, server.memory_bytes, server.memory_limit_bytes)
+
+
+@route(
+    "GET",
+    "/openapi.json",
+    PUBLIC,
+    {200: Answer("OpenAPI 3.1.", dict[str, Any], headers=("ETag",)), 304: UNCHANGED},
+    asks=(IF_NONE_MATCH,),
+    store=False,
+)
+async def document(backend: Backend, request: Request) -> Response:
+    """This document."""
+    return send(request, forms(bool(backend.settings.keys)), {"Cache-Control": "no-cache"})

@@ -4,25 +4,22 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.access.api_keys import CALLER, Key, Keys, Scope
-from tailrace.gateway.access.reach import Reach
+from tailrace.gateway.access.api_keys import CALLER, Key, Scope
 from tailrace.gateway.access.tickets import (
     COOKIE,
     SESSION_SECONDS,
     TICKET_SECONDS,
-    Pouch,
     bearer,
     cookie_of,
     known,
     unauthorized,
 )
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Body, Nothing
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import ANY, NO_CONTENT, PUBLIC, READ, Answer, Reply, group, ok
-from tailrace.producers.kinds import Kinds
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.replies import is_kept
-from tailrace.streams.store.connection import Store
 from tailrace.streams.words import Count, JobId, PlatformName, Word
 
 route = group("session")
@@ -57,82 +54,67 @@ class Caller(Struct, frozen=True):
     kinds: list[Word]
 
 
-class Tickets:
-    """The route that hands out tickets."""
-
-    def __init__(self, store: Store, reach: Reach) -> None:
-        self._store = store
-        self._reach = reach
-        self._pouch = Pouch(store)
-
-    @route(
-        "POST",
-        "/api/tickets",
-        READ,
-        ok("Good once, within a minute, as `?ticket=` of the job's stream.", Ticket, None),
-        takes=TicketBody,
-        examples=({"jobId": "research.tides-1"},),
-        refuses=(Code.JOB_NOT_FOUND, Code.STORE_FULL),
-    )
-    async def issue_ticket(self, request: Request, body: TicketBody) -> Ticket:
-        """A ticket for one look at one job, for an EventSource, which sends no headers."""
-        keys, key = self._reach.job(body.jobId)
-        if not await is_kept(self._store, keys, key):
-            raise JobNotFound(body.jobId)
-        return Ticket(await self._pouch.issue(body.jobId, request.scope.get(CALLER)), TICKET_SECONDS)
+@route(
+    "POST",
+    "/api/tickets",
+    READ,
+    ok("Good once, within a minute, as `?ticket=` of the job's stream.", Ticket, None),
+    examples=({"jobId": "research.tides-1"},),
+    refuses=(Code.JOB_NOT_FOUND, Code.STORE_FULL),
+)
+async def issue_ticket(backend: Backend, request: Request, body: TicketBody) -> Ticket:
+    """A ticket for one look at one job, for an EventSource, which sends no headers."""
+    keys, key = backend.reach.job(body.jobId)
+    if not await is_kept(backend.store, keys, key):
+        raise JobNotFound(body.jobId)
+    return Ticket(await backend.pouch.issue(body.jobId, request.scope.get(CALLER)), TICKET_SECONDS)
 
 
-class Sessions:
-    """The routes of somebody at the page: sign in, who am I, sign out."""
+@route(
+    "POST",
+    "/api/session",
+    PUBLIC,
+    ok("Signed in; without keys on this gateway there is no cookie.", Caller, "data", "Set-Cookie"),
+    most=SESSION_BYTES,
+    examples=({},),
+    refuses=(Code.UNAUTHORIZED,),
+)
+async def sign_in(backend: Backend, request: Request, body: SessionBody) -> Reply:
+    """A cookie for a key.
 
-    def __init__(self, store: Store, keys: Keys, kinds: Kinds) -> None:
-        self._keys = keys
-        self._kinds = kinds
-        self._pouch = Pouch(store)
+    The key comes in the body, or as with any request. The cookie is good for 12 hours.
+    """
+    if not backend.settings.keys:
+        return Reply(_told(backend, None))
+    secret = bearer(request.scope["headers"]) if body.key is None else body.key.encode(errors="replace")
+    if not secret:
+        raise unauthorized()
+    key = known(backend.settings.keys.find(secret))
+    if before := cookie_of(request.scope["headers"]):
+        await backend.pouch.close(before)  # who signs in again leaves nothing open behind
+    cookie = f"{COOKIE}={await backend.pouch.open(key)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
+    # We may stand behind a proxy that speaks TLS for us; the browser knows, and names its origin.
+    secure = request.headers.get("origin", "").startswith("https://")
+    return Reply(_told(backend, key), headers={"Set-Cookie": cookie + "; Secure" * secure})
 
-    @route(
-        "POST",
-        "/api/session",
-        PUBLIC,
-        ok("Signed in; without keys on this gateway there is no cookie.", Caller, "data", "Set-Cookie"),
-        takes=SessionBody,
-        most=SESSION_BYTES,
-        examples=({},),
-        refuses=(Code.UNAUTHORIZED,),
-    )
-    async def sign_in(self, request: Request, body: SessionBody) -> Reply:
-        """A cookie for a key.
 
-        The key comes in the body, or as with any request. The cookie is good for 12 hours.
-        """
-        if not self._keys:
-            return Reply(self._told(None))
-        secret = bearer(request.scope["headers"]) if body.key is None else body.key.encode(errors="replace")
-        if not secret:
-            raise unauthorized()
-        key = known(self._keys.find(secret))
-        if before := cookie_of(request.scope["headers"]):
-            await self._pouch.close(before)  # who signs in again leaves nothing open behind
-        cookie = f"{COOKIE}={await self._pouch.open(key)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
-        # We may stand behind a proxy that speaks TLS for us; the browser knows, and names its origin.
-        secure = request.headers.get("origin", "").startswith("https://")
-        return Reply(self._told(key), headers={"Set-Cookie": cookie + "; Secure" * secure})
+@route("GET", "/api/session", ANY, ok("What it may do.", Caller))
+async def who_am_i(backend: Backend, request: Request) -> Caller:
+    """What the caller may do."""
+    return _told(backend, request.scope.get(CALLER))
 
-    @route("GET", "/api/session", ANY, ok("What it may do.", Caller))
-    async def who_am_i(self, request: Request) -> Caller:
-        """What the caller may do."""
-        return self._told(request.scope.get(CALLER))
 
-    @route("DELETE", "/api/session", ANY, {204: Answer(NO_CONTENT, media=(), headers=("Set-Cookie",))}, takes=Nothing)
-    async def sign_out(self, request: Request, _: Nothing) -> Response:
-        """Sign out everywhere."""
-        if session := cookie_of(request.scope["headers"]):
-            await self._pouch.close(session)
-        gone = f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
-        return Response(status_code=204, headers={"Set-Cookie": gone, "Cache-Control": "no-store"})
+@route("DELETE", "/api/session", ANY, {204: Answer(NO_CONTENT, media=(), headers=("Set-Cookie",))})
+async def sign_out(backend: Backend, request: Request, _: Nothing) -> Response:
+    """Sign out everywhere."""
+    if session := cookie_of(request.scope["headers"]):
+        await backend.pouch.close(session)
+    gone = f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
+    return Response(status_code=204, headers={"Set-Cookie": gone, "Cache-Control": "no-store"})
 
-    def _told(self, key: Key | None) -> Caller:
-        """What the caller may do, and which built-in kinds this gateway accepts; without keys the caller may do all."""
-        scopes = list(Scope) if key is None else [scope for scope in Scope if key.may(scope)]
-        platforms = sorted(key.platforms) if key and key.platforms is not None else None
-        return Caller(key.name if key else None, scopes, platforms, self._kinds.built_in)
+
+def _told(backend: Backend, key: Key | None) -> Caller:
+    """What the caller may do, and which built-in kinds this gateway accepts; without keys the caller may do all."""
+    scopes = list(Scope) if key is None else [scope for scope in Scope if key.may(scope)]
+    platforms = sorted(key.platforms) if key and key.platforms is not None else None
+    return Caller(key.name if key else None, scopes, platforms, backend.settings.kinds.built_in)

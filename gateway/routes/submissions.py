@@ -10,16 +10,16 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
 
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Args, Body, like, wrong_field
 from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import JobStatus, code_of, status_of
-from tailrace.gateway.route_table import SUBMIT, Answer, Parameter, Reply, accepted, group
+from tailrace.gateway.route_table import SUBMIT, Answer, Endpoint, Parameter, Reply, accepted, group
 from tailrace.gateway.routes.jobs import AGAIN_SECONDS, Links, links_of, where
-from tailrace.producers import Producer, Submission, Submitted
-from tailrace.producers.kinds import KINDS, Name, Text
+from tailrace.producers import Submission, Submitted
+from tailrace.producers.kinds import KINDS, MakePlan, Name, ProcessMaterial, Research
 from tailrace.streams.errors import OtherBody, Refused, StoreError, WrongField
-from tailrace.streams.keys import join_id
-from tailrace.streams.options import Options, Priority
+from tailrace.streams.options import NO_OPTIONS, Options, Priority
 from tailrace.streams.process.turns import in_turns
 from tailrace.streams.words import Count, JobId, JobKey, PlatformName, Word
 
@@ -38,11 +38,19 @@ ONCE: Final = Parameter(
 )
 REPLAYED: Final = "Idempotency-Replayed"
 NEW_WORK: Final = (Code.OTHER_BODY, Code.STORE_FULL, Code.PLATFORM_FORBIDDEN)
+BY_JOB_ID: Final = {"id": "jobId"}  # how a body names the field, where it has another name there
 JOB: Final = {"platform": "default", "kind": "scan", "args": {"params": {"product_ids": ["p-1"]}}}
 
 
-class ResearchBody(Body, frozen=True):
-    query: Text
+class ResearchBody(Research, Body, frozen=True, forbid_unknown_fields=True):
+    jobId: JobKey | None = None
+
+
+class PlanBody(MakePlan, Body, frozen=True, forbid_unknown_fields=True):
+    jobId: JobKey | None = None
+
+
+class MaterialBody(ProcessMaterial, Body, frozen=True, forbid_unknown_fields=True):
     jobId: JobKey | None = None
 
 
@@ -94,6 +102,17 @@ class WorkflowAccepted(Struct, frozen=True):
     status: JobStatus
 
 
+class PlanAccepted(Struct, frozen=True):
+    jobId: JobId
+    status: Literal["pending"]
+
+
+class MaterialAccepted(Struct, frozen=True):
+    materialId: str
+    status: Literal["processing"]
+    jobId: JobId
+
+
 class BulkRefusal(Struct, frozen=True):
     """Why one job of many was refused, and where it stood in the request."""
 
@@ -120,125 +139,135 @@ class BulkAccepted(Struct, frozen=True):
     jobs: list[BulkLine]
 
 
-class Submissions:
-    """The routes that bring work."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-
-    @route(
-        "POST",
-        "/research/start",
-        SUBMIT,
-        accepted("In line.", ResearchAccepted, None, REPLAYED),
-        takes=ResearchBody,
-        examples=({"query": "tides"}, {"query": "tides", "jobId": "tides-1"}),
-        asks=(ONCE,),
-        refuses=NEW_WORK,
-    )
-    async def start_research(self, request: Request, body: ResearchBody) -> Reply:
-        """Start a research."""
-        key = key_of(request, body.jobId, "jobId")
-        asked = Submission("research", "research", {"query": body.query}, key)
-        job = await submit(self._producer, request, asked, {"id": "jobId", "args.query": "query"})
-        links = links_of(job.id)
-        message = "The research was accepted; follow it at streamUrl."
-        answer = ResearchAccepted(job.id, "queued", message, links.stream, links.history)
-        return Reply(answer, headers=headers_of(job, asked))
-
-    @route(
-        "POST",
-        "/api/jobs",
-        SUBMIT,
-        accepted("In line.", Accepted, None, REPLAYED),
-        takes=JobBody,
-        examples=(JOB, {**JOB, "id": "mine-1", "priority": "high", "delay_seconds": 60}),
-        asks=(ONCE,),
-        refuses=NEW_WORK,
-    )
-    async def submit_job(self, request: Request, body: JobBody) -> Reply:
-        """Submit a job.
-
-        The same id and body again is the same job. `Idempotency-Key` does the same for a job without an id.
-        The kind `drill` is 422 where it is switched off, as it is by default on a gateway with keys.
-        """
-        options = options_of(body)
-        asked = Submission(body.platform, body.kind, body.args, key_of(request, body.id, "id"), options)
-        job = await submit(self._producer, request, asked, {})
-        answer = Accepted(job.id, status_of(job.status), links_of(job.id), deduplicated(asked, job) or UNSET)
-        return Reply(answer, headers=headers_of(job, asked))
-
-    @route(
-        "POST",
-        "/api/v2/workflows/execute",
-        SUBMIT,
-        accepted("In line.", WorkflowAccepted, "success", REPLAYED),
-        takes=WorkflowBody,
-        examples=({"workflow_id": "daily", "params": {"product_ids": ["p-1"]}},),
-        asks=(ONCE,),
-        refuses=NEW_WORK,
-    )
-    async def execute_workflow(self, request: Request, body: WorkflowBody) -> Reply:
-        """Run a workflow on `params.platform`, else on `default`."""
-        platform = body.params.get("platform", "default")
-        if not isinstance(platform, str):
-            raise WrongField("params.platform", "must be a string")
-        # A declared kind takes the params as its args. All else, and `scan` too, is a scan told which workflow it is.
-        kind = body.workflow_id if body.workflow_id in KINDS else "scan"
-        args: dict[str, Any] = {"workflow_id": body.workflow_id, "params": body.params}
-        if kind != "scan":
-            args = {name: value for name, value in body.params.items() if name != "platform"}
-        key = key_of(request, body.jobId, "jobId")
-        asked = Submission(platform, kind, args, key, Options(priority=body.priority))
-        names = {"id": "jobId", "platform": "params.platform", "args": "params", "kind": "workflow_id"}
-        if kind == "scan":
-            names["args.params"] = "params"
-        job = await submit(self._producer, request, asked, names)
-        answer = WorkflowAccepted(job.id, body.workflow_id, platform, status_of(job.status))
-        return Reply(answer, headers=headers_of(job, asked))
-
-    @route(
-        "POST",
-        "/api/jobs/bulk",
-        SUBMIT,
-        {202: Answer("A line for each.", BulkAccepted, headers=("Retry-After",))},
-        takes=BulkBody,
-        examples=({"jobs": [JOB, {**JOB, "id": "mine-2"}]},),
-        refuses=(Code.STORE_FULL,),
-    )
-    async def submit_jobs(self, request: Request, body: BulkBody) -> Reply:
-        """Submit many jobs; what is valid is accepted."""
-        if IDEMPOTENCY_KEY in request.headers:
-            raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
-        asked = [submission_of(item) async for item in in_turns(body.jobs)]
-        answers = iter(await self._submit_all(asked))
-        results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
-        refused = sum(isinstance(result, Refused) for result in results)
-        lines = [line(*each) async for each in in_turns(zip(range(len(results)), asked, results, strict=True))]
-        again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
-        return Reply(BulkAccepted(len(results) - refused, refused, lines), headers=again)
-
-    async def _submit_all(self, asked: Sequence[Submission | WrongField]) -> list[Submitted | Refused]:
-        """Submit what is valid. An error that names jobs names them by their places in the request."""
-        valid = [item for item in asked if isinstance(item, Submission)]
-        try:
-            return await self._producer.submit_many(valid)
-        except StoreError as error:
-            if error.job_ids:
-                ids = iter(error.job_ids)
-                error.job_ids = tuple(next(ids) if isinstance(item, Submission) else None for item in asked)
-            raise
+def brings(path: str, shape: type[Struct], *examples: Any, inside: str | None = None) -> Endpoint:
+    """The decorator of a route that brings one job."""
+    answers = accepted("In line.", shape, inside, REPLAYED)
+    return route("POST", path, SUBMIT, answers, examples=examples, asks=(ONCE,), refuses=NEW_WORK)
 
 
-async def submit(producer: Producer, request: Request, asked: Submission, names: Mapping[str, str]) -> Submitted:
-    """Submit; a refusal names the field by its name in this route's body, or the header that stands for it."""
+@brings("/research/start", ResearchAccepted, {"query": "tides"}, {"query": "tides", "jobId": "tides-1"})
+async def start_research(backend: Backend, request: Request, body: ResearchBody) -> Reply:
+    """Start a research."""
+    names = {"id": "jobId", "args.query": "query"}
+    job = await submit(backend, request, names, "research", "research", args_of(body, Research), body.jobId)
+    links = links_of(job.id)
+    message = "The research was accepted; follow it at streamUrl."
+    return Reply(ResearchAccepted(job.id, "queued", message, links.stream, links.history), headers=headers_of(job))
+
+
+@brings("/api/jobs", Accepted, JOB, {**JOB, "id": "mine-1", "priority": "high", "delay_seconds": 60})
+async def submit_job(backend: Backend, request: Request, body: JobBody) -> Reply:
+    """Submit a job.
+
+    The same id and body again is the same job. `Idempotency-Key` does the same for a job without an id.
+    The kind `drill` is 422 where it is switched off, as it is by default on a gateway with keys.
+    """
+    job = await submit(backend, request, {}, body.platform, body.kind, body.args, body.id, options_of(body))
+    answer = Accepted(job.id, status_of(job.status), links_of(job.id), job.deduplicated or UNSET)
+    return Reply(answer, headers=headers_of(job))
+
+
+@brings(
+    "/api/v2/workflows/execute",
+    WorkflowAccepted,
+    {"workflow_id": "daily", "params": {"product_ids": ["p-1"]}},
+    inside="success",
+)
+async def execute_workflow(backend: Backend, request: Request, body: WorkflowBody) -> Reply:
+    """Run a workflow on `params.platform`, else on `default`."""
+    platform = body.params.get("platform", "default")
+    if not isinstance(platform, str):
+        raise WrongField("params.platform", "must be a string")
+    # A declared kind takes the params as its args. All else, and `scan` too, is a scan told which workflow it is.
+    kind = body.workflow_id if body.workflow_id in KINDS else "scan"
+    names = {"id": "jobId", "platform": "params.platform", "args": "params", "kind": "workflow_id"}
+    args: dict[str, Any] = {name: value for name, value in body.params.items() if name != "platform"}
+    if kind == "scan":
+        args = {"workflow_id": body.workflow_id, "params": body.params}
+        names["args.params"] = "params"
+    job = await submit(backend, request, names, platform, kind, args, body.jobId, Options(priority=body.priority))
+    answer = WorkflowAccepted(job.id, body.workflow_id, platform, status_of(job.status))
+    return Reply(answer, headers=headers_of(job))
+
+
+@brings("/api/plans", PlanAccepted, {"userId": "u-1", "goal": "read the sea", "materialIds": ["m-1"]})
+async def make_plan(backend: Backend, request: Request, body: PlanBody) -> Reply:
+    """Make a study plan: a `make-plan` on `plan-generation`."""
+    args = args_of(body, MakePlan)
+    job = await submit(backend, request, BY_JOB_ID, "plan-generation", "make-plan", args, body.jobId)
+    return Reply(PlanAccepted(job.id, "pending"), headers=headers_of(job))
+
+
+@brings(
+    "/api/materials/complete-upload",
+    MaterialAccepted,
+    {"materialId": "m-1"},
+    {"materialId": "m-1", "document": "tides.txt"},
+)
+async def process_material(backend: Backend, request: Request, body: MaterialBody) -> Reply:
+    """Read a document that was uploaded: a `process-material` on `material-processing`."""
+    args = args_of(body, ProcessMaterial)
+    job = await submit(backend, request, BY_JOB_ID, "material-processing", "process-material", args, body.jobId)
+    return Reply(MaterialAccepted(body.materialId, "processing", job.id), headers=headers_of(job))
+
+
+@route(
+    "POST",
+    "/api/jobs/bulk",
+    SUBMIT,
+    {202: Answer("A line for each.", BulkAccepted, headers=("Retry-After",))},
+    examples=({"jobs": [JOB, {**JOB, "id": "mine-2"}]},),
+    refuses=(Code.STORE_FULL,),
+)
+async def submit_jobs(backend: Backend, request: Request, body: BulkBody) -> Reply:
+    """Submit many jobs; what is valid is accepted."""
+    if IDEMPOTENCY_KEY in request.headers:
+        raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
+    asked = [submission_of(item) async for item in in_turns(body.jobs)]
+    answers = iter(await _submit_all(backend, asked))
+    results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
+    refused = sum(isinstance(result, Refused) for result in results)
+    lines = [line(*each) async for each in in_turns(enumerate(results))]
+    again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
+    return Reply(BulkAccepted(len(results) - refused, refused, lines), headers=again)
+
+
+async def _submit_all(backend: Backend, asked: Sequence[Submission | WrongField]) -> list[Submitted | Refused]:
+    """Submit what is valid. An error that names jobs names them by their places in the request."""
+    valid = [item for item in asked if isinstance(item, Submission)]
     try:
-        return await producer.submit(asked)
+        return await backend.producer.submit_many(valid)
+    except StoreError as error:
+        if error.job_ids:
+            ids = iter(error.job_ids)
+            error.job_ids = tuple(next(ids) if isinstance(item, Submission) else None for item in asked)
+        raise
+
+
+async def submit(
+    backend: Backend,
+    request: Request,
+    names: Mapping[str, str],
+    platform: str,
+    kind: str,
+    args: Any,
+    key: str | None,
+    options: Options = NO_OPTIONS,
+) -> Submitted:
+    """Submit a job. A refusal names the field by its name in the route's body, or the header that stands for it."""
+    named_by = names.get("id", "id")
+    try:
+        return await backend.producer.submit(Submission(platform, kind, args, key_of(request, key, named_by), options))
     except WrongField as error:
         raise WrongField(renamed(error.field, names), error.reason) from None
     except OtherBody as error:
-        named_by = IDEMPOTENCY_KEY if IDEMPOTENCY_KEY in request.headers else names.get("id", "id")
-        raise OtherBody(error.job_id, named_by) from None
+        by_header = IDEMPOTENCY_KEY in request.headers
+        raise OtherBody(error.job_id, IDEMPOTENCY_KEY if by_header else named_by) from None
+
+
+def args_of(body: Body, kind: type[Struct]) -> dict[str, Any]:
+    """The args of a kind, of a body that has all their fields; what is null was not said."""
+    return {name: value for name in kind.__struct_fields__ if (value := getattr(body, name)) is not None}
 
 
 def options_of(body: JobBody) -> Options:
@@ -273,13 +302,12 @@ def submission_of(item: Any) -> Submission | WrongField:
         return error
 
 
-def line(index: int, asked: Submission | WrongField, result: Submitted | Refused) -> BulkLine:
+def line(index: int, result: Submitted | Refused) -> BulkLine:
     """One job of many: where it is, or where it stood in the request and why it was refused."""
     if isinstance(result, Refused):
         field = getattr(result, "field", None)
         return BulkLine(error=BulkRefusal(index, code_of(result).name, field, str(result)))
-    again = isinstance(asked, Submission) and deduplicated(asked, result)
-    return BulkLine(result.id, status_of(result.status), again or UNSET)
+    return BulkLine(result.id, status_of(result.status), result.deduplicated or UNSET)
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
@@ -291,12 +319,7 @@ def renamed(name: str, names: Mapping[str, str]) -> str:
     return names.get(name, "") + rest
 
 
-def deduplicated(asked: Submission, job: Submitted) -> bool:
-    """Whether the answer is another job, which holds the same `dedupe` key."""
-    return job.replayed and (asked.id is None or job.id != join_id(asked.platform, asked.id))
-
-
-def headers_of(job: Submitted, asked: Submission) -> dict[str, str]:
+def headers_of(job: Submitted) -> dict[str, str]:
     """Where the job is, and whether this very request was accepted before; a dedupe key of another job is not that."""
-    again = job.replayed and not deduplicated(asked, job)
+    again = job.replayed and not job.deduplicated
     return {**where(job.id), **({REPLAYED: "true"} if again else {})}

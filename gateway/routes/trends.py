@@ -1,29 +1,19 @@
 """The last ten minutes of each platform, as this process sampled them: how many jobs waited, how many ended and how."""
 
-import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-import anyio
 from msgspec import Struct
 from starlette.requests import Request
 
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.route_table import READ, group, ok
-from tailrace.streams.errors import TailraceError
-from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.operations import BrokenOperation
-from tailrace.streams.policies import Platforms
-from tailrace.streams.transitions import Tally, Transitions
+from tailrace.gateway.sampler import SAMPLES, Sample
+from tailrace.streams.transitions import Tally
 from tailrace.streams.words import Count, Seconds
 
 route = group("platforms")
 
-EVERY_SECONDS = 10.0  # one call to the store for all platforms
-SAMPLES = 60  # ten minutes
-AT_ONCE = 50  # platforms in one call: a few milliseconds of the server's time at most
-
-Sample = Mapping[str, Tally]  # by platform
 OUTCOMES = Tally._fields[1:]
 
 
@@ -43,52 +33,12 @@ class Trends(Struct, frozen=True):
     platforms: dict[str, Trend]
 
 
-class Sampler:
-    """Looks at every platform now and then, whether somebody watches or not: who opens the page sees what was."""
-
-    def __init__(self, transitions: Transitions, platforms: Platforms, every_seconds: float = EVERY_SECONDS) -> None:
-        self._transitions = transitions
-        self._keys = [PlatformKeys(platform) for platform in platforms]
-        self.every_seconds = every_seconds
-        self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
-
-    async def run(self) -> None:
-        due = time.monotonic()
-        while True:
-            self.samples.append(await self.look())
-            due += self.every_seconds
-            while due < time.monotonic():  # a look that was missed is a gap, not a crowd in the next one
-                self.samples.append({})
-                due += self.every_seconds
-            await anyio.sleep(due - time.monotonic())
-
-    async def look(self) -> Sample:
-        found: dict[str, Tally] = {}
-        for start in range(0, len(self._keys), AT_ONCE):
-            keys = self._keys[start : start + AT_ONCE]
-            try:
-                counts = await self._transitions.tally(keys)
-            except TailraceError:  # the store is away, or does not let us in: those who ask hear of it
-                return {}
-            for each, count in zip(keys, counts, strict=True):
-                if not isinstance(count, BrokenOperation):
-                    found[each.platform] = count
-        return found
-
-
-class TrendRoutes:
-    """The route of these samples."""
-
-    def __init__(self, sampler: Sampler, platforms: Platforms) -> None:
-        self._sampler = sampler
-        self._platforms = platforms
-
-    @route("GET", "/api/trends", READ, ok("A line for each platform.", Trends), store=False)
-    async def list_trends(self, _: Request) -> Trends:
-        """How deep the lines were and how many jobs ended, of late."""
-        samples = list(self._sampler.samples)
-        lines = {platform: line_of(platform, samples) for platform in self._platforms}
-        return Trends(self._sampler.every_seconds, lines)
+@route("GET", "/api/trends", READ, ok("A line for each platform.", Trends), store=False)
+async def list_trends(backend: Backend, _: Request) -> Trends:
+    """How deep the lines were and how many jobs ended, of late."""
+    samples = list(backend.sampler.samples)
+    lines = {platform: line_of(platform, samples) for platform in backend.platforms}
+    return Trends(backend.sampler.every_seconds, lines)
 
 
 def line_of(platform: str, samples: Sequence[Sample]) -> Trend:

@@ -1,26 +1,27 @@
 """Workers: which consumers live, by what this gateway has seen itself, and asking them to start anew."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
 
+from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import ActBody
 from tailrace.gateway.problems import Code
 from tailrace.gateway.route_table import ADMIN, READ, Reply, accepted, group, ok
 from tailrace.gateway.routes.platforms import WAIT, seen
 from tailrace.gateway.routes.submissions import key_of
-from tailrace.producers.actions import Actions
 from tailrace.streams.errors import NoConsumer
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import About, RefusedWrites
-from tailrace.streams.views.presence import ConsumerPresence, Presence
+from tailrace.streams.views.presence import ConsumerPresence
 from tailrace.streams.words import Count, JobId, PlatformName, Seconds, Time
 
 route = group("workers")
 
 NOTHING = About()
+TOLD = ("host", "pid", "version", "started_at", "memory_bytes", "lag_seconds", "refused")  # by a consumer itself
 
 
 class WorkerSeen(Struct, frozen=True, kw_only=True):
@@ -59,42 +60,33 @@ class Restarting(Struct, frozen=True):
     workers: list[str]
 
 
-class Workers:
-    """The routes about consumers."""
+@route("GET", "/api/v2/workers/status", READ, ok("The consumers.", WorkersSeen, "success"), asks=(WAIT,))
+async def list_workers(backend: Backend, request: Request) -> WorkersSeen:
+    """Every consumer, by what this gateway has seen of it."""
+    consumers = await seen(backend.presence, request)
+    told, jobs = await backend.presence.told(), await backend.presence.jobs()
+    alive = sum(consumer.alive is True for consumer in consumers)
+    workers = [described(each, told.get(each.owner, NOTHING), jobs.get(each.owner, ())) for each in consumers]
+    return WorkersSeen(workers, WorkerCounts(alive, len(consumers) - alive))
 
-    def __init__(self, actions: Actions, presence: Presence, hidden: Collection[str] = ()) -> None:
-        """`hidden`: declared platforms that the caller's key is not for."""
-        self._hidden = hidden
-        self._actions = actions
-        self._presence = presence
 
-    @route("GET", "/api/v2/workers/status", READ, ok("The consumers.", WorkersSeen, "success"), asks=(WAIT,))
-    async def list_workers(self, request: Request) -> WorkersSeen:
-        """Every consumer, by what this gateway has seen of it."""
-        consumers = await seen(self._presence, request)
-        told, jobs = await self._presence.told(), await self._presence.jobs()
-        alive = sum(consumer.alive is True for consumer in consumers)
-        workers = [described(each, told.get(each.owner, NOTHING), jobs.get(each.owner, ())) for each in consumers]
-        return WorkersSeen(workers, WorkerCounts(alive, len(consumers) - alive))
-
-    @route(
-        "POST",
-        "/api/v2/workers/{platform}/restart",
-        ADMIN,
-        accepted("They were asked.", Restarting, "success"),
-        takes=ActBody,
-        refuses=(Code.WORKER_SHARED,),
-    )
-    async def restart_workers(self, request: Request, keys: PlatformKeys, _: ActBody) -> Reply:
-        """Ask the consumers of a platform to drain and leave; their supervisor starts them anew."""
-        # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
-        name = key_of(request, None, "")
-        try:
-            owners = await self._actions.restart(keys.platform, request=name, hidden=self._hidden)
-        except NoConsumer:
-            owners = []
-        headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
-        return Reply(Restarting(keys.platform, "restarting", owners), headers=headers)
+@route(
+    "POST",
+    "/api/v2/workers/{platform}/restart",
+    ADMIN,
+    accepted("They were asked.", Restarting, "success"),
+    refuses=(Code.WORKER_SHARED,),
+)
+async def restart_workers(backend: Backend, request: Request, keys: PlatformKeys, _: ActBody) -> Reply:
+    """Ask the consumers of a platform to drain and leave; their supervisor starts them anew."""
+    # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
+    name = key_of(request, None, "")
+    try:
+        owners = await backend.actions.restart(keys.platform, request=name, hidden=backend.hidden)
+    except NoConsumer:
+        owners = []
+    headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
+    return Reply(Restarting(keys.platform, "restarting", owners), headers=headers)
 
 
 def described(consumer: ConsumerPresence, about: About = NOTHING, jobs: Sequence[str] = ()) -> WorkerSeen:
@@ -107,11 +99,5 @@ def described(consumer: ConsumerPresence, about: About = NOTHING, jobs: Sequence
         watched_seconds=consumer.watched_seconds,
         deadline_seconds=consumer.deadline_seconds,
         jobs=jobs,
-        host=about.host,
-        pid=about.pid,
-        version=about.version,
-        started_at=about.started_at,
-        memory_bytes=about.memory_bytes,
-        lag_seconds=about.lag_seconds,
-        refused=about.refused,
+        **{name: getattr(about, name) for name in TOLD},
     )

@@ -3,8 +3,9 @@
 import httpx2
 import pytest
 
-from tailrace.gateway.routes import trends
-from tailrace.gateway.routes.trends import SAMPLES, Sampler, Trend, line_of
+from tailrace.gateway import sampler as sampling
+from tailrace.gateway.routes.trends import Trend, line_of
+from tailrace.gateway.sampler import SAMPLES, Sampler
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Tally, Transitions
@@ -39,7 +40,7 @@ def test_no_more_than_ten_minutes_are_told() -> None:
 async def test_a_look_takes_every_platform_and_leaves_no_trace(
     desk: Desk, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trends, "AT_ONCE", 3)
+    monkeypatch.setattr(sampling, "AT_ONCE", 3)
     await desk.submit("a", "b")
     (held,) = await desk.claim()
     await desk.complete(held)

@@ -124,7 +124,7 @@ async def test_a_duplicate_is_answered_with_the_job_that_is_there(producer: Prod
     first = await producer.submit(Submission("kurly", "drill", id="a", options=options))
     again = await producer.submit(Submission("kurly", "drill", {"steps": 1}, options=options))
     elsewhere = await producer.submit(Submission("ably", "drill", options=options))
-    assert again == Submitted(first.id, State.WAITING, replayed=True)
+    assert again == Submitted(first.id, State.WAITING, replayed=True, deduplicated=True)
     assert not elsewhere.replayed, "each platform has its own keys"
 
 
@@ -132,7 +132,7 @@ async def test_a_replaced_job_keeps_its_id_and_has_the_newest_args(store: Store,
     options = Options(dedupe=Dedupe("k", "debounce"), delay_seconds=60.0)
     await producer.submit(Submission("kurly", "drill", id="a", options=options))
     again = await producer.submit(Submission("kurly", "drill", {"steps": 7}, options=options))
-    assert again == Submitted("kurly.a", State.DELAYED, replayed=True)
+    assert again == Submitted("kurly.a", State.DELAYED, replayed=True, deduplicated=True)
     keys = PlatformKeys("kurly")
     assert await read_args(store, keys, await read_record(store, keys, "a")) == b'{"steps":7}'
 

@@ -1,0 +1,52 @@
+"""Samples of every platform, taken by this process: how many jobs waited, how many had ended and how."""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+
+import anyio
+
+from tailrace.streams.errors import TailraceError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import BrokenOperation
+from tailrace.streams.policies import Platforms
+from tailrace.streams.transitions import Tally, Transitions
+
+EVERY_SECONDS = 10.0  # one call to the store for all platforms
+SAMPLES = 60  # ten minutes
+AT_ONCE = 50  # platforms in one call: a few milliseconds of the server's time at most
+
+Sample = Mapping[str, Tally]  # by platform
+
+
+class Sampler:
+    """Looks at every platform now and then, whether somebody watches or not: who opens the page sees what was."""
+
+    def __init__(self, transitions: Transitions, platforms: Platforms, every_seconds: float = EVERY_SECONDS) -> None:
+        self._transitions = transitions
+        self._keys = [PlatformKeys(platform) for platform in platforms]
+        self.every_seconds = every_seconds
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
+
+    async def run(self) -> None:
+        due = time.monotonic()
+        while True:
+            self.samples.append(await self.look())
+            due += self.every_seconds
+            while due < time.monotonic():  # a look that was missed is a gap, not a crowd in the next one
+                self.samples.append({})
+                due += self.every_seconds
+            await anyio.sleep(due - time.monotonic())
+
+    async def look(self) -> Sample:
+        found: dict[str, Tally] = {}
+        for start in range(0, len(self._keys), AT_ONCE):
+            keys = self._keys[start : start + AT_ONCE]
+            try:
+                counts = await self._transitions.tally(keys)
+            except TailraceError:  # the store is away, or does not let us in: those who ask hear of it
+                return {}
+            for each, count in zip(keys, counts, strict=True):
+                if not isinstance(count, BrokenOperation):
+                    found[each.platform] = count
+        return found
