@@ -75,7 +75,7 @@ class Histories:
         if after:
             places = [place for place, (head, _) in enumerate(shown, 1) if head.id == after]
             if not places:
-                raise WrongField("after", f"job {keys.id(key)} has no event {after[:100]}")
+                raise WrongField("after", f"job {keys.id(key)} has no event with this id")
             shown = shown[places[0] :]
         chosen = [raw for head, raw in shown if not current or is_current(page.record, head)]
         return HistoryPage(page.record, chosen[:limit])

@@ -125,7 +125,7 @@ async def test_what_is_wrong_is_named(
             await tr.submit(platform, kind, args, **options)
         assert refused.value.field == field
         job = await tr.submit("research", "drill")
-        with pytest.raises(WrongField, match="has no event 7-1"):
+        with pytest.raises(WrongField, match="has no event with this id"):
             await anext(tr.follow(job.id, after="7-1"))
 
 
