@@ -12,7 +12,7 @@ LEASES_COUNT = 250  # leases in one read: a fraction of a millisecond
 
 
 def to_lease(nonce: str, text: str) -> Lease:
-    """Read a lease as events.lua writes it.
+    """Read a lease as shared/lease.lua writes it.
 
     Reports shown, number of the last event, key, id of `started`, attempt, owner, band, entry, deadline, then marks.
     """

@@ -1,21 +1,20 @@
-"""The only ways a job may change: one method for each Lua file, of the same name.
+"""The only ways a job may change: transitions, run in one call of the server.
 
-Each method sends one call and repeats nothing by itself; every call may be repeated by whoever made it, because
-it carries what makes it idempotent: the job's key, a nonce, a running number. `commit` runs many at once.
+Nothing is repeated here; its caller may repeat every call, because it carries what makes it idempotent: the job's key,
+a nonce, a running number. What an attempt says of its own job goes through `commit`, many operations at once.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
-from tailrace.streams.functions import Script, build
+from tailrace.streams.functions import script_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import to_leases
-from tailrace.streams.messages import BeatReply, Claim, Errors, Job, Lease, Sweep
+from tailrace.streams.messages import BeatReply, Errors, Job, Lease, Sweep
 from tailrace.streams.operations import Again, BrokenOperation, Operation, broken, call, checked, word
-from tailrace.streams.policies import MAX_EVENTS, MAX_STEP_BYTES, Policy, rules_of
-from tailrace.streams.replies import pairs, to_beat, to_claims, to_errors, to_steps, to_sweep, which
+from tailrace.streams.policies import Policy, rules_of
+from tailrace.streams.replies import pairs, to_beat, to_errors, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
 from tailrace.streams.store.server import read_clock
@@ -29,17 +28,6 @@ FORGET_BATCH = 100  # jobs removed in one call: a few milliseconds as well
 TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
-
-SETTLING = ("report", "save", "recall", "complete", "fail", "delay", "release", "claim")
-TENDING = (
-    *("holdings", "enlist", "reclaim", "bury"),
-    *("tally", "errors", "line", "wake", "mend", "forget", "release", "fail"),
-)
-BEATING = ("beat",)  # a script of its own: it is called for every platform all the time, and needs few keys
-ACTING = ("cancel", "reopen", "drop", "pause", "resume", "restart", "unschedule")
-TICKING = ("tick", "agenda")
-BRINGING = (("submit",), ("schedule",), TICKING)  # what brings new work: refused when memory is full
-
 
 KEPT = ("ended_completed", "ended_failed", "ended_cancelled", "ended_kept", "events")  # what `forget` removes from
 
@@ -63,11 +51,6 @@ class Tick(NamedTuple):
     fingerprint: str
 
 
-@cache
-def script(*names: str) -> Script:
-    return build(names, brings_work=names in BRINGING)
-
-
 class Transitions:
     """The transitions of one store. Platforms are given by their keys."""
 
@@ -75,108 +58,74 @@ class Transitions:
         self.store = store
 
     async def run(
-        self,
-        names: tuple[str, ...],
-        sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]],
-        *,
-        whole: bool = False,
+        self, sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]], *, whole: bool = False
     ) -> list[Any]:
-        """Run operations, platform by platform, in one call for each fifty platforms; one answer each, in order.
+        """Run operations of one script, platform by platform, in one call for each fifty platforms; one answer each.
 
         `whole`: this call must not overtake others that are under way, whatever the server knows of our scripts.
         """
         if len(sheets) > MOST_PLATFORMS:
             calls = [sheets[first : first + MOST_PLATFORMS] for first in range(0, len(sheets), MOST_PLATFORMS)]
-            parts = await asyncio.gather(*(self.run(names, part, whole=whole) for part in calls))
+            parts = await asyncio.gather(*(self.run(part, whole=whole) for part in calls))
             return [answer for part in parts for answer in part]
+        if not sheets or not sheets[0][1]:
+            return []
+        script = script_of(sheets[0][1][0].name)
         keys: list[str] = []
         args: list[Any] = []
-        own = script(*names).keys
         for platform, operations in sheets:
-            keys += platform.own if len(own) == len(platform.own) else [platform[name] for name in own]
+            keys += [platform[name] for name in script.keys]
             args.append(len(operations))
             for operation in operations:
                 keys += operation.keys
                 args.append(operation.name)
                 args += operation.args
-        answers: list[Any] = await self.store.run(script(*names), keys, args, whole=whole)
+        answers: list[Any] = await self.store.run(script, keys, args, whole=whole)
         return answers
 
     async def commit(self, platform: PlatformKeys, operations: Sequence[Operation]) -> list[Any]:
         """Settle what many attempts have to say and claim what comes next, in one call."""
-        return await self.run(SETTLING, [(platform, operations)])
+        return await self.run([(platform, operations)])
+
+    async def one(self, platform: PlatformKeys, operation: Operation) -> Any:
+        """Run one operation; its answer."""
+        return checked((await self.run([(platform, [operation])]))[0])
+
+    async def word(self, platform: PlatformKeys, operation: Operation) -> str:
+        """Run one operation that answers a word."""
+        return word((await self.run([(platform, [operation])]))[0])
 
     async def submit(self, jobs: Sequence[tuple[Job, str]], *, whole: bool = False) -> list[list[str]]:
         """Accept jobs of one platform, each with its fingerprint: `accepted <state>`, `again <state>` or `conflict`."""
         platform = PlatformKeys(jobs[0][0].platform)
         operations = [call.submit(platform, **accepting(job, fingerprint)) for job, fingerprint in jobs]
-        answers = await self.run(("submit",), [(platform, operations)], whole=whole)
+        answers = await self.run([(platform, operations)], whole=whole)
         return [[word.decode() for word in checked(answer)] for answer in answers]
-
-    async def claim(
-        self, platform: PlatformKeys, owner: str, deadline_seconds: float, policy: Policy, nonces: Sequence[str]
-    ) -> list[Claim]:
-        operation = call.claim(
-            owner=owner,
-            deadline_ms=int(deadline_seconds * 1000),
-            company="locked",
-            nonces=" ".join(nonces),
-            **rules_of("claim", policy),
-        )
-        return to_claims(checked((await self.commit(platform, [operation]))[0]))
-
-    async def report(
-        self, platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes, max_events: int = MAX_EVENTS
-    ) -> str:
-        operation = call.report(platform, key=key, nonce=nonce, number=number, most=max_events, event=event)
-        return await self._word(SETTLING, platform, operation)
-
-    async def save(self, platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> str:
-        operation = call.save(platform, key=key, nonce=nonce, most=MAX_STEP_BYTES, name=name, value=value)
-        return await self._word(SETTLING, platform, operation)
-
-    async def recall(
-        self, platform: PlatformKeys, key: str, nonce: str, cursor: str = "0"
-    ) -> tuple[str, dict[str, bytes]] | None:
-        """Where the next part begins, if there is one, and steps by name; None: it is not this attempt's job."""
-        operation = call.recall(platform, key=key, nonce=nonce, cursor=cursor)
-        return to_steps(checked((await self.commit(platform, [operation]))[0]))
-
-    async def complete(self, platform: PlatformKeys, key: str, nonce: str, event: bytes) -> str:
-        return await self._word(SETTLING, platform, call.complete(platform, key=key, nonce=nonce, event=event))
 
     async def fail(self, platform: PlatformKeys, key: str, nonce: str, again: Again, more: bytes) -> str:
         operation = call.fail(platform, key=key, nonce=nonce, attempts=again.attempts, more=more, **again.rest)
-        return await self._word(SETTLING, platform, operation)
-
-    async def delay(self, platform: PlatformKeys, key: str, nonce: str, again: Again, *, hold: bool = False) -> str:
-        operation = call.delay(platform, key=key, nonce=nonce, hold=int(hold), **again.rest)
-        return await self._word(SETTLING, platform, operation)
-
-    async def release(self, platform: PlatformKeys, key: str, nonce: str, max_starts: int) -> str:
-        operation = call.release(platform, key=key, nonce=nonce, max_starts=max_starts)
-        return await self._word(SETTLING, platform, operation)
+        return await self.word(platform, operation)
 
     async def cancel(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
         """`more` tells who and why: JSON members with a leading comma."""
-        return await self._word(ACTING, platform, call.cancel(platform, key=key, more=more))
+        return await self.word(platform, call.cancel(platform, key=key, more=more))
 
     async def reopen(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
-        return await self._word(ACTING, platform, call.reopen(platform, key=key, more=more))
+        return await self.word(platform, call.reopen(platform, key=key, more=more))
 
     async def drop(self, platform: PlatformKeys, key: str) -> str:
-        return await self._word(ACTING, platform, call.drop(platform, key=key))
+        return await self.word(platform, call.drop(platform, key=key))
 
     async def pause(self, platform: PlatformKeys, by: str) -> str:
-        return await self._word(ACTING, platform, call.pause(by=by))
+        return await self.word(platform, call.pause(by=by))
 
     async def resume(self, platform: PlatformKeys) -> str:
-        return await self._word(ACTING, platform, call.resume())
+        return await self.word(platform, call.resume())
 
     async def restart(self, platform: PlatformKeys, request: str, owners: Iterable[str]) -> int | None:
         """Ask these consumers to leave, once for each name of a request. None: there is another, and none was asked."""
         operation = call.restart(request=request, owners=" ".join(owners))
-        answer = checked((await self.run(ACTING, [(platform, [operation])]))[0])
+        answer = await self.one(platform, operation)
         return None if answer == b"changed" else int(answer)
 
     async def schedule(
@@ -193,12 +142,12 @@ class Transitions:
         operation = call.schedule(
             name=name, before=before, definition=definition, next_ms=shown(next_ms), keep=int(keep)
         )
-        return await self._word(("schedule",), platform, operation)
+        return await self.word(platform, operation)
 
     async def unschedule(self, platform: PlatformKeys, name: str, before: str = "", definition: bytes = b"") -> str:
         """Remove a schedule; or, with a definition that stays, pause it."""
         operation = call.unschedule(name=name, before=before, definition=definition)
-        return await self._word(ACTING, platform, operation)
+        return await self.word(platform, operation)
 
     async def agenda(self, platforms: Sequence[tuple[PlatformKeys, int]]) -> list[Agenda | BrokenOperation]:
         """See which schedules are due on platforms, passing over the first so many of each.
@@ -211,7 +160,7 @@ class Transitions:
         nothing = Agenda(now_ms, None, [])
         asked = [(keys, passed) for keys, passed in platforms if keys.platform in ticking]
         looks = [(keys, [call.agenda(passed=passed, most=TICKS, bytes=DEFINITION_BYTES)]) for keys, passed in asked]
-        answers = iter(await self.run(TICKING, looks) if looks else ())
+        answers = iter(await self.run(looks))
         agendas: list[Agenda | BrokenOperation] = []
         for keys, _ in platforms:
             answer = next(answers) if keys.platform in ticking else None
@@ -232,7 +181,7 @@ class Transitions:
             )
             for tick in ticks
         ]
-        answers = await self.run(TICKING, [(platform, operations)])
+        answers = await self.run([(platform, operations)])
         return [broken(answer) or [word.decode(errors="replace") for word in answer] for answer in answers]
 
     async def beat(
@@ -240,28 +189,25 @@ class Transitions:
     ) -> list[BeatReply]:
         """Beat on platforms, in one call. `about` is what the owner has to tell of itself, if that is new."""
         sheets = [(keys, [call.beat(owner=owner, held=" ".join(nonces), about=about)]) for keys, nonces in held]
-        return [to_beat(checked(answer)) for answer in await self.run(BEATING, sheets)]
+        return [to_beat(checked(answer)) for answer in await self.run(sheets)]
 
     async def wake(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> int:
         """Bring what is due in line, on platforms, in one call; how many there were."""
-        answers = await self.run(
-            TENDING, [(keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms]
-        )
+        answers = await self.run([(keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms])
         return sum(int(checked(answer)) for answer in answers)
 
-    async def forget(self, platform: PlatformKeys, policy: Policy, most: int = FORGET_BATCH) -> int:
-        """Remove ended jobs that need not be kept any longer; how many, at most `most`."""
-        return (await self.forget_all([(platform, policy)], most))[0]
+    async def forget(self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH) -> list[int]:
+        """Remove ended jobs that need not be kept any longer; how many, at most `most` of each platform.
 
-    async def forget_all(self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH) -> list[int]:
-        """The same on platforms; those that keep nothing are not asked."""
+        Platforms that keep nothing are not asked.
+        """
         kept = await which(self.store, [keys for keys, _ in platforms], KEPT)
         sheets = [
             (keys, [call.forget(most=most, **rules_of("forget", policy))])
             for keys, policy in platforms
             if keys.platform in kept
         ]
-        answers = iter(await self.run(TENDING, sheets) if sheets else ())
+        answers = iter(await self.run(sheets))
         return [int(checked(next(answers))) if keys.platform in kept else 0 for keys, _ in platforms]
 
     async def mend(
@@ -269,7 +215,7 @@ class Transitions:
     ) -> list[Sweep]:
         """Put jobs that no list names back in line: a page of each platform, from its cursor on, or the jobs named."""
         sheets = [(keys, [call.mend(names=" ".join(jobs), cursor=cursor, most=most)]) for keys, cursor in platforms]
-        return [to_sweep(checked(answer)) for answer in await self.run(TENDING, sheets)]
+        return [to_sweep(checked(answer)) for answer in await self.run(sheets)]
 
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
         """The beat counter of each owner, on platforms, in one trip; a script would cost four times as much."""
@@ -281,46 +227,39 @@ class Transitions:
 
     async def holdings(self, platform: PlatformKeys, owner: str, most: int = RECLAIM_BATCH) -> list[Lease]:
         """Some of the leases that an owner holds."""
-        (answer,) = await self.run(TENDING, [(platform, [call.holdings(owner=owner, most=most)])])
-        return to_leases(pairs(checked(answer)))
+        return to_leases(pairs(await self.one(platform, call.holdings(owner=owner, most=most))))
 
     async def enlist(self, platforms: Sequence[tuple[PlatformKeys, int]], most: int = ENLIST_BATCH) -> list[int]:
         """Put some leases of platforms on their owners' lists, each from a cursor on; the next cursors."""
         sheets = [(keys, [call.enlist(cursor=cursor, most=most)]) for keys, cursor in platforms]
-        return [int(checked(answer)) for answer in await self.run(TENDING, sheets)]
+        return [int(checked(answer)) for answer in await self.run(sheets)]
 
     async def tally(self, platforms: Sequence[PlatformKeys]) -> list[Tally | BrokenOperation]:
         """How many jobs wait on platforms, and how many have ever ended there, in one call."""
-        answers = await self.run(TENDING, [(keys, [call.tally()]) for keys in platforms])
+        answers = await self.run([(keys, [call.tally()]) for keys in platforms])
         return [broken(answer) or Tally(*map(int, answer)) for answer in answers]
 
     async def errors(self, platforms: Sequence[PlatformKeys], most: int) -> list[Errors | BrokenOperation]:
         """How many failed jobs platforms keep, by the type of their error, in one call; so many types of each."""
-        answers = await self.run(TENDING, [(keys, [call.errors(most=most)]) for keys in platforms])
+        answers = await self.run([(keys, [call.errors(most=most)]) for keys in platforms])
         return [broken(answer) or to_errors(answer) for answer in answers]
 
     async def line(self, platform: PlatformKeys, key: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Line:
         """See where a job stands in line, and what may hold it up."""
         operation = call.line(platform, key=key, **rules_of("line", policy, siblings))
-        return to_line(checked((await self.run(TENDING, [(platform, [operation])]))[0]))
+        return to_line(await self.one(platform, operation))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
         """`observe` on platforms, and `wake` where something may have come; a look is cheaper than a script."""
         asked = [keys for keys, _ in platforms]
         beats, stirs = await asyncio.gather(self.observe(asked), which(self.store, asked, ("due", "alarms", "called")))
-        if sheets := [
-            (keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms if keys.platform in stirs
-        ]:
-            await self.run(TENDING, sheets)
+        await self.wake([(keys, policy) for keys, policy in platforms if keys.platform in stirs])
         return beats
 
-    async def reclaim(self, platform: PlatformKeys, lease: Lease, counter: str, policy: Policy) -> str:
-        return word((await self.reclaim_all(platform, [lease], counter, policy))[0])
-
-    async def reclaim_all(
+    async def reclaim(
         self, platform: PlatformKeys, leases: Sequence[Lease], counter: str, policy: Policy
-    ) -> list[Any]:
-        """Take the jobs of some leases of one owner away, in one call; the raw answer of each."""
+    ) -> list[str | BrokenOperation]:
+        """Take the jobs of some leases of one owner away, in one call."""
         operations = [
             call.reclaim(
                 platform,
@@ -333,13 +272,10 @@ class Transitions:
             )
             for lease in leases
         ]
-        return await self.run(TENDING, [(platform, operations)])
+        return [broken(answer) or word(answer) for answer in await self.run([(platform, operations)])]
 
     async def bury(self, platform: PlatformKeys, owner: str, counter: str) -> str:
-        return await self._word(TENDING, platform, call.bury(owner=owner, counter=counter))
-
-    async def _word(self, names: tuple[str, ...], platform: PlatformKeys, operation: Operation) -> str:
-        return word((await self.run(names, [(platform, [operation])]))[0])
+        return await self.word(platform, call.bury(owner=owner, counter=counter))
 
 
 def accepting(job: Job, fingerprint: str) -> dict[str, Any]:

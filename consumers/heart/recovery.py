@@ -16,7 +16,7 @@ from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
 from tailrace.streams.errors import BadConfiguration, StoreError
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.operations import BrokenOperation, broken, word
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.transitions import ENLIST_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
@@ -76,13 +76,13 @@ class Recovery:
         if not self._silences.heed(silence, max(lease.deadline_seconds for lease in leases)):
             return False
         policy = self._policies[keys.platform]
-        answers = await self._transitions.reclaim_all(keys, leases, silence.counter, policy)
+        answers = await self._transitions.reclaim(keys, leases, silence.counter, policy)
         taken = 0
         for lease, answer in zip(leases, answers, strict=True):
-            if why := broken(answer):
-                log.error("reclaim_broken", job=keys.id(lease.key), owner=lease.owner, error=str(why))
-            elif (outcome := word(answer)) in {"reclaimed", "failed", "cancelled"}:
-                log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=outcome)
+            if isinstance(answer, BrokenOperation):
+                log.error("reclaim_broken", job=keys.id(lease.key), owner=lease.owner, error=str(answer))
+            elif answer in {"reclaimed", "failed", "cancelled"}:
+                log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=answer)
                 taken += 1
         return taken > 0
 

@@ -36,7 +36,7 @@ class Retention:
 
             async def forget(platforms: Sequence[PlatformKeys], most: int = most) -> list[int]:
                 rules = [(keys, self._policies[keys.platform]) for keys in platforms]
-                return await self._transitions.forget_all(rules, most)
+                return await self._transitions.forget(rules, most)
 
             asked = time.monotonic()
             removed = await of_each([PlatformKeys(platform) for platform in left], forget)

@@ -129,8 +129,7 @@ async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
         return True
     lease, counter = found
     # `reclaim` compares the fence first: no record has this nonce any more, so all it can do is drop the lease.
-    word = await Transitions(store).reclaim(keys, lease, counter, platforms[keys.platform])
-    if word != "gone":
+    if await Transitions(store).reclaim(keys, [lease], counter, platforms[keys.platform]) != ["gone"]:
         return False
     say(f"repaired: the lease of job {keys.id(lease.key)} was given back")
     return True

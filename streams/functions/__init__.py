@@ -1,16 +1,29 @@
 """The loader: turns the Lua files beside it into scripts that run a list of operations in one call.
 
-Each `<name>.lua` is one transition; its header is its signature. A script is a reader that finds out which operations
-a call has, what these share, the functions themselves, and a dispatcher over (name, keys, args), so a single call and a
-batch of hundreds are the same thing:
+Each `<name>.lua` is one transition, and each `shared/<name>.lua` a part that several of them share. Their headers say
+all that the loader knows of them:
+
+    -- name: what it does.
+    -- Script  the script that a transition belongs to
+    -- Uses  the shared parts that it calls
+    -- KEYS  a key of the job or of the platform, its type and what it is for; in a part: Keys, by their names alone
+    -- ARGV  an argument, and what it means
+    -- Returns  its answers
+
+A script is a reader that finds out which operations a call has, what these share, the transitions themselves, and a
+dispatcher over (name, keys, args), so a single call and a batch of hundreds are the same thing:
 
     KEYS   for each platform: its own keys, in the order of `keys.PLATFORM_KEYS`, then each operation's job keys
     ARGV   for each platform: how many operations, then for each its name and its arguments
     reply  one answer per operation; an operation that broke answers {"error", why} and disturbs no other
+
+Each call makes its closures, so it makes few: a transition if the call has such an operation, and a part when one of
+its functions is first used.
 """
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -18,12 +31,24 @@ from msgspec import Struct
 
 from tailrace.streams.keys import BANDS, FRONT, GROUP, JOB_KEYS, PLATFORM_KEYS
 
+BRINGING = frozenset({"submitting", "scheduling", "ticking"})  # new work: these scripts are refused when memory is full
+
+OF_BANDS = {
+    table: {band: f"{word}_{band}" for band in BANDS} for table, word in (("jobs", "jobs"), ("fronts", "front"))
+}
+"""Tables in Lua, and what headers call their keys: band -> stream, and band -> those that go before it."""
+
+_FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
+_LIST = re.compile(r"-- (Script|Uses|Keys)  (.*)")
+
 
 class Function(Struct, frozen=True):
-    """One transition as its file says it."""
+    """One transition, or one shared part, as its file says it."""
 
     name: str
     summary: str
+    script: str
+    uses: tuple[str, ...]
     keys: tuple[str, ...]
     args: tuple[str, ...]
     returns: str
@@ -43,202 +68,137 @@ class Script(Struct, frozen=True):
     keys: tuple[str, ...] = ()  # of each platform, by name and in the order of `keys.PLATFORM_KEYS`
 
 
-SHARED = (
-    *("prelude.lua", "leases.lua", "events.lua", "ends.lua", "places.lua", "entries.lua", "rates.lua", "clock.lua"),
-    *("waking.lua", "calls.lua", "gates.lua", "accept.lua"),
-)
-"""Definitions that the functions share; a script has those that something in it names.
-
-A file that begins with an empty table is a room: its functions are made when one of them is first used, as most calls
-need few of them.
-"""
-
-OF_BANDS = ("jobs_", "front_")  # every script binds these keys
-
-_HEADER = re.compile(r"((?:--.*\n)+)")
-_ROOM = re.compile(r"local (\w+) = \{\}\s+")
-_FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
-
-
 def parse(name: str, text: str) -> Function:
     """Read the header of a Lua file; a file that does not follow the form is a bug and says so."""
-    match = _HEADER.match(text)
-    if not match or not text.startswith(f"-- {name}: "):
+    if not text.startswith(f"-- {name}: "):
         raise ValueError(f"{name}.lua does not begin with '-- {name}: <what it does>'")
-    header = match[1]
-    names: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
+    lines = text.splitlines(keepends=True)
+    end = next((number for number, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    said: dict[str, list[str]] = {word: [] for word in ("Script", "Uses", "Keys", "KEYS", "ARGV")}
     section = ""
-    for line in header.splitlines()[1:]:
+    for line in lines[1:end]:
         if found := _FIELD.match(line):
             section = found[1].strip() or section
-            names[section].append(found[2])
-    _, _, returns = header.partition("-- Returns  ")
-    if not returns:
+            said[section].append(found[2])
+        elif found := _LIST.match(line):
+            said[found[1]] += found[2].split()
+    _, _, returns = "".join(lines[:end]).partition("-- Returns  ")
+    if said["Script"] and not returns:
         raise ValueError(f"{name}.lua does not say what it returns")
-    summary = header.splitlines()[0].removeprefix(f"-- {name}: ")
-    return Function(name, summary, tuple(names["KEYS"]), tuple(names["ARGV"]), returns.strip(), text[match.end() :])
+    return Function(
+        name=name,
+        summary=lines[0].removeprefix(f"-- {name}: ").strip(),
+        script="".join(said["Script"]),
+        uses=tuple(said["Uses"]),
+        keys=(*said["KEYS"], *said["Keys"]),
+        args=tuple(said["ARGV"]),
+        returns=returns.strip(),
+        body="".join(lines[end:]),
+    )
+
+
+def _read(folder: str) -> dict[str, Function]:
+    found = sorted((files(__name__) / folder).iterdir(), key=lambda file: file.name)
+    names = {file.name.removesuffix(".lua"): file for file in found if file.name.endswith(".lua")}
+    return {name: parse(name, file.read_text(encoding="utf-8")) for name, file in names.items()}
 
 
 @cache
 def functions() -> dict[str, Function]:
     """Every transition there is, by name."""
-    found = sorted(files(__name__).iterdir(), key=lambda file: file.name)
-    return {
-        file.name.removesuffix(".lua"): parse(file.name.removesuffix(".lua"), file.read_text(encoding="utf-8"))
-        for file in found
-        if file.name.endswith(".lua") and file.name not in SHARED
-    }
+    return _read(".")
 
 
-def build(names: tuple[str, ...], *, brings_work: bool = False, sources: dict[str, Function] | None = None) -> Script:
-    """The script that can run these functions. Only what brings new work is refused when memory is full."""
-    chosen = {name: (sources or functions())[name] for name in names}
-    users = _users(chosen)
-    code = "\n".join([*(function.body for function in chosen.values()), *(part.text for part in users)])
-    keys = tuple(key for key in PLATFORM_KEYS if key.startswith(OF_BANDS) or _names(key, code))
-    parts = [
-        "#!lua" if brings_work else "#!lua flags=allow-oom",
-        f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
-        _READER.replace("FIND_SHAPE", _shapes(chosen)),
-        _LAZY,
-        *_declared(users, keys),
-        *(_operation(function) for function in chosen.values()),
-        _DISPATCHER.replace("OWN_KEYS", str(len(keys))).replace("BIND", _binding(keys)),
-    ]
-    text = "\n".join(parts)
+@cache
+def shared() -> dict[str, Function]:
+    """Every part that transitions share, by name."""
+    return _read("shared")
+
+
+@cache
+def script(name: str) -> Script:
+    return build(name)
+
+
+@cache
+def script_of(transition: str) -> Script:
+    return script(functions()[transition].script)
+
+
+def build(name: str, changed: Mapping[str, Function] | None = None) -> Script:
+    """The script of that name; some of its transitions may be changed."""
+    sources = {**functions(), **(changed or {})}
+    chosen = {each.name: each for each in sources.values() if each.script == name}
+    parts = _users(chosen)
+    headers = [shared()["prelude"], *(shared()[part] for part in parts), *chosen.values()]
+    named = {key for header in headers for word in header.keys for key in OF_BANDS.get(word, {word: word}).values()}
+    keys = tuple(key for key in PLATFORM_KEYS if key in named)
+    text = "\n".join(
+        [
+            "#!lua" if name in BRINGING else "#!lua flags=allow-oom",
+            f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
+            _READER.replace("FIND_SHAPE", _shapes(chosen)),
+            _LAZY,
+            f"local {', '.join(parts) or '_'}",
+            shared()["prelude"].body,
+            *(_part(part, users, len(chosen)) for part, users in parts.items()),
+            *map(_operation, chosen.values()),
+            _DISPATCHER.replace("OWN_KEYS", str(len(keys))).replace("BIND", _binding(keys)),
+        ]
+    )
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen, keys)
 
 
-class Part(Struct, frozen=True):
-    """A definition at the outermost level of a shared file: a function, or locals."""
-
-    names: tuple[str, ...]
-    text: str
-    room: str = ""  # the table that the functions of its file belong to
-
-    @property
-    def is_function(self) -> bool:
-        return self.text.removeprefix("local ").startswith("function ")
-
-    @property
-    def is_set(self) -> bool:
-        """Whether it gives locals a value, and so has to stay a statement of its own."""
-        return not self.is_function and "=" in self.text
+def _users(chosen: Mapping[str, Function]) -> dict[str, list[str]]:
+    """The parts that a script needs, and for which of its transitions."""
+    needed = {name: _needed(function.uses) for name, function in chosen.items()}
+    users = {part: [name for name, parts in needed.items() if part in parts] for part in shared()}
+    return {part: names for part, names in users.items() if names}
 
 
-@cache
-def _parts() -> tuple[Part, ...]:
-    """All that the shared files define, in their order and without comments."""
-    found = []
-    for name in SHARED:
-        code = re.sub(r"\s*--.*", "", (files(__name__) / name).read_text(encoding="utf-8")).strip()
-        room = match[1] if (match := _ROOM.match(code)) else ""
-        for text in re.split(r"\n(?=local |function )", code[match.end() :] if match else code):
-            head = text.removeprefix("local ")
-            if head.startswith("function "):
-                found.append(Part((head[len("function ") :].partition("(")[0],), text, room))
-            else:
-                found.append(Part(tuple(re.split(r",\s*", head.partition("=")[0].strip())), text, room))
-    return tuple(found)
+def _needed(uses: Iterable[str]) -> set[str]:
+    """Those parts, and what they use themselves."""
+    needed: set[str] = set()
+    more = set(uses)
+    while more:
+        needed |= more
+        more = {part for name in more for part in shared()[name].uses} - needed
+    return needed
 
 
-def _needed(code: str) -> list[Part]:
-    """The shared definitions that some code names, or another of them does."""
-    needed: set[Part] = set()
-    named = [code]
-    while named:
-        found = {part for code in named for part in _named(code)} - needed
-        needed |= found
-        named = [part.text for part in found]
-    return [part for part in _parts() if part in needed]
+def _part(name: str, users: list[str], of: int) -> str:
+    """A part, if the call has an operation that needs it; its functions are made when one of them is first used."""
+    made = f"{name} = setmetatable({{ make = function({name})\n{shared()[name].body}\nend }}, LAZY)"
+    asked = " or ".join(f"operations.{user}" for user in users)
+    return made if len(users) == of else f"if {asked} then\n{made}\nend"
 
 
-@cache
-def _named(code: str) -> frozenset[Part]:
-    """The shared definitions that some code names itself."""
-    return frozenset(part for part in _parts() if any(_names(name, code) for name in part.names))
+def _binding(keys: tuple[str, ...]) -> str:
+    """The table `keys` of the platform at hand."""
+    place = {key: f"KEYS[k + {number}]" for number, key in enumerate(keys, 1)}
+    bound = [
+        f"{table} = {{ {', '.join(f'{band} = {place.pop(key)}' for band, key in of_band.items())} }}"
+        for table, of_band in OF_BANDS.items()
+        if place.keys() >= set(of_band.values())
+    ]
+    return f"keys = {{ {', '.join([*bound, *(f'{key} = {at}' for key, at in place.items())])} }}"
 
 
-def _users(chosen: dict[str, Function]) -> dict[Part, list[str]]:
-    """The shared definitions that a script needs, in their order, and for which functions; none: for every call."""
-    always = _needed(_binding(PLATFORM_KEYS) + _DISPATCHER)
-    needed = {function.name: _needed(function.body) for function in chosen.values()}
-    users = {part: [name for name, parts in needed.items() if part in parts] for part in _parts()}
-    return {part: [] if part in always else names for part, names in users.items() if names or part in always}
+def _shapes(chosen: Mapping[str, Function]) -> str:
+    """How many job keys and arguments an operation has, and which of these is a fence.
 
-
-def _declared(users: dict[Part, list[str]], keys: tuple[str, ...]) -> list[str]:
-    """What the functions of a script stand on, then those that they share.
-
-    Each call makes its closures, so it makes only what its operations need; the functions of a room are made when one
-    of them is first used. Lua finds a local that a closure uses by a walk from the newest local on: so those that most
-    functions use are declared last.
+    The leases behind all of a platform's fences are read at once.
     """
-    own = [part for part in users if not part.room]
-    rooms: dict[str, list[Part]] = {}
-    for part in users:
-        if part.room:
-            rooms.setdefault(part.room, []).append(part)
-    made = [_made(part.text.removeprefix("local "), [part], users) for part in own if part.is_function]
-    for room, parts in rooms.items():
-        inside = "\n".join(part.text for part in parts)
-        made.append(_made(f"{room} = setmetatable({{ make = function({room})\n{inside}\nend }}, LAZY)", parts, users))
-
-    def uses(name: str) -> int:
-        return sum(_names(name, text) for text in made)
-
-    plain = [*keys, *rooms, *(name for part in own if not part.is_set for name in part.names)]
-    others = sorted((part for part in own if part.is_set), key=lambda part: sum(map(uses, part.names)))
-    return [f"local {', '.join(sorted(plain, key=uses))}", *(part.text for part in others), *made]
-
-
-def _made(text: str, parts: list[Part], users: dict[Part, list[str]]) -> str:
-    """A statement that makes some parts, if the call has an operation that needs one of them."""
-    if not all(users[part] for part in parts):
-        return text
-    asked = dict.fromkeys(name for part in parts for name in users[part])
-    return f"if {' or '.join(f'operations.{name}' for name in asked)} then\n{text}\nend"
-
-
-def _names(name: str, code: str) -> bool:
-    table, dot, _ = name.partition(".")
-    words = _words(code)
-    return name in words or (bool(dot) and f"{table}[" in words)
-
-
-@cache
-def _words(code: str) -> frozenset[str]:
-    """All that some code may name: words, `table.field`, and `table[` where the field is computed."""
-    return frozenset(re.findall(r"\w+", code) + re.findall(r"(?=\b(\w+\.\w+)\b)", code) + re.findall(r"\w+\[", code))
-
-
-def _binding(own: tuple[str, ...]) -> str:
-    keys = ", ".join(f"KEYS[k + {i}]" for i in range(1, len(own) + 1))
-    jobs, fronts = (", ".join(f"{band} = {name}_{band}" for band in BANDS) for name in ("jobs", "front"))
-    return f"""
-  {", ".join(own)} = {keys}
-  prefix = match(KEYS[k + 1], '^.*}}:')
-  platform = match(prefix, '{{(.*)}}')
-  jobs, fronts = {{ {jobs} }}, {{ {fronts} }}
-  gather()"""
-
-
-def _nonce_at(function: Function) -> str:
-    """Which of a function's arguments is a fence: the leases behind all of a platform's fences are read at once."""
-    return str(function.args.index("nonce") + 1) if "nonce" in function.args else "nil"
-
-
-def _shapes(chosen: dict[str, Function]) -> str:
-    """How many job keys and arguments an operation has, and which of these is a fence."""
     return "else".join(
         f"if name == '{function.name}' then\n"
-        f"operation = {{ {len(function.job_keys)}, {len(function.args)}, {_nonce_at(function)} }}\n"
+        f"operation = {{ {len(function.job_keys)}, {len(function.args)}, "
+        f"{function.args.index('nonce') + 1 if 'nonce' in function.args else 'nil'} }}\n"
         for function in chosen.values()
     )
 
 
 def _operation(function: Function) -> str:
-    """A function, made if it is asked for."""
+    """A transition, made if it is asked for."""
     lines = [f"if operations.{function.name} then", f"operations.{function.name}[4] = function(k, a)"]
     for table, offset, names in (("KEYS", "k", function.job_keys), ("ARGV", "a", function.args)):
         if names:
@@ -271,10 +231,10 @@ while a <= #ARGV do
 end"""
 
 _LAZY = """
-local LAZY = { __index = function(room, name)
-  setmetatable(room, nil)
-  room.make(room)
-  return room[name]
+local LAZY = { __index = function(part, name)
+  setmetatable(part, nil)
+  part.make(part)
+  return part[name]
 end }"""
 
 _DISPATCHER = """
@@ -282,6 +242,8 @@ local answers, answer_at = {}, 0
 a = 1
 for sheet = 1, #fences do
   BIND
+  prefix = match(KEYS[k + 1], '^.*}:')
+  gather()
   k = k + OWN_KEYS
   read_leases(fences[sheet])
   local count = tonumber(ARGV[a])

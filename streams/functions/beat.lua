@@ -1,4 +1,6 @@
 -- beat: say that a consumer lives, and hear which of its attempts it has lost or should stop.
+-- Script  beating
+-- Uses  lease
 -- KEYS  beats      hash  owner -> beat counter
 --       consumers  hash  owner -> what it tells of itself
 --       leases     hash  who runs what
@@ -7,9 +9,9 @@
 --       held   nonces it runs, separated by spaces
 --       about  what it tells of itself, JSON; empty: nothing new
 -- Returns  three lists and a number: nonces it runs and no longer owns; jobs it owns and did not name, as key then nonce, of hundreds only some; nonces of attempts that are asked to stop; how often a restart was asked for
-call('HINCRBY', beats, owner, 1)
+call('HINCRBY', keys.beats, owner, 1)
 if #about > 0 then
-  redis.pcall('HSET', consumers, owner, about) -- protected: whatever became of that key, its beats count
+  redis.pcall('HSET', keys.consumers, owner, about) -- protected: whatever became of that key, its beats count
 end
 
 local PIECE, STRAYS = 1000, 200 -- nonces in one read; leases beside them that one beat looks at, chosen at random
@@ -20,12 +22,12 @@ for nonce in string.gmatch(held, '%S+') do
 end
 local lost, stop, owned = {}, {}, 0
 for first = 1, #runs, PIECE do
-  for i, lease in ipairs(call('HMGET', leases, unpack(runs, first, math.min(#runs, first + PIECE - 1)))) do
-    if not lease then
+  for i, text in ipairs(call('HMGET', keys.leases, unpack(runs, first, math.min(#runs, first + PIECE - 1)))) do
+    if not text then
       lost[#lost + 1] = runs[first + i - 1]
     else
       owned = owned + 1
-      if asked_to_stop(lease) then
+      if lease.asked_to_stop(text) then
         stop[#stop + 1] = runs[first + i - 1]
       end
     end
@@ -40,12 +42,12 @@ if call('SCARD', holds(owner)) ~= owned then
       others[#others + 1] = nonce
     end
   end
-  for i, lease in ipairs(#others > 0 and call('HMGET', leases, unpack(others)) or others) do
-    if lease then
-      stray[#stray + 1], stray[#stray + 2] = read_lease(lease), others[i]
+  for i, text in ipairs(#others > 0 and call('HMGET', keys.leases, unpack(others)) or others) do
+    if text then
+      stray[#stray + 1], stray[#stray + 2] = lease.read(text), others[i]
     else -- removed by hand
       call('SREM', holds(owner), others[i])
     end
   end
 end
-return { lost, stray, stop, call('HGET', control, 'restarts') or '0' }
+return { lost, stray, stop, call('HGET', keys.control, 'restarts') or '0' }

@@ -1,16 +1,9 @@
 -- cancel: end a job that nobody runs, or ask the attempt that runs it to stop: from then on it can only end cancelled.
--- KEYS  record           hash    the state of the job
---       log              list    the job's history
---       leases           hash    the attempt that is asked to stop
---       front_urgent     zset    the job leaves it, as its three neighbours
---       front_high       zset
---       front_normal     zset
---       front_low        zset
---       unfinished       zset    the job leaves it
---       suspects         zset    the job leaves it
---       due              zset    the job leaves it
---       ended_cancelled  zset    cancelled jobs by time, for retention
---       events           stream  the live feed
+-- Script  acting
+-- Uses  ends history lease places
+-- KEYS  record  hash  the state of the job
+--       log     list  the job's history
+--       leases  hash  the attempt that is asked to stop
 -- ARGV  key   the job's key
 --       more  who and why, JSON members with a leading comma, or empty
 -- Returns  ok | cancelling | again | completed | failed | missing
@@ -20,23 +13,23 @@ if not state then
 end
 if state == 'running' then
   local nonce = call('HGET', record, 'nonce')
-  held[nonce] = held[nonce] or call('HGET', leases, nonce)
-  local attempt = fence(key, nonce)
+  held[nonce] = held[nonce] or call('HGET', keys.leases, nonce)
+  local attempt = lease.fence(key, nonce)
   if not attempt then
     return 'missing'
   end
-  if asked_to_stop(attempt.marks) then
+  if lease.asked_to_stop(attempt.marks) then
     return 'cancelling'
   end
-  local seq = emit(key, attempt, body(attempt.attempt, 'cancelling', attempt.owner, more))
+  local seq = history.emit(key, attempt, history.body(attempt.attempt, 'cancelling', attempt.owner, more))
   call('HSET', record, 'cancel', more)
-  local reported, _, _, rest = glance(key, nonce)
-  renew(key, nonce, reported, seq, rest .. STOP)
+  local reported, _, _, rest = lease.glance(key, nonce)
+  lease.renew(key, nonce, reported, seq, rest .. lease.STOP)
   return 'cancelling'
 end
 if state ~= 'waiting' and state ~= 'delayed' then
   return state == 'cancelled' and 'again' or state
 end
 places.leave(key, job)
-finish(record, key, job, 'cancelled', body(job.attempt, 'cancelled', nil, more))
+ends.finish(record, key, job, 'cancelled', history.body(job.attempt, 'cancelled', nil, more))
 return 'ok'

@@ -1,25 +1,15 @@
 -- claim: open attempts for as many jobs as there is room for, band by band, the front of each before its line.
--- KEYS  jobs_urgent  stream  the lines, read by the group
---       jobs_high    stream
---       jobs_normal  stream
---       jobs_low     stream
---       front_urgent zset    jobs that go before the line of their band
---       front_high   zset
---       front_normal zset
---       front_low    zset
---       unfinished   zset    in strict order: jobs that wait for another attempt
---       suspects     zset    jobs on their last chance: each runs alone in its process
---       due          zset    jobs that start later, or again
---       alarms       zset    what else happens by itself: jobs expire, keys may start again
---       leases       hash    who runs what; its length is how many run
---       beats        hash    whether the consumer that is to become empty lives
---       control      hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time, its lane
---       starts       list    the last starts, as many as the rate allows in its time
---       limits       hash    how many jobs of a limit key run
---       orders       hash    which job of an order key runs
---       events       stream  the live feed
---       idle         zset    consumers that wait for work; the caller, when there is too little
---       called       zset    consumers that were called and have not claimed yet
+-- Script  settling
+-- Uses  calls ends entries gates history lease places rates waking
+-- KEYS  jobs        stream  the lines, read by the group
+--       fronts      zset    jobs that go before the line of their band
+--       unfinished  zset    in strict order: jobs that wait for another attempt
+--       suspects    zset    jobs on their last chance: each runs alone in its process
+--       due         zset    jobs that start later, or again
+--       alarms      zset    what else happens by itself: jobs expire, keys may start again
+--       leases      hash    who runs what; its length is how many run
+--       control     hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time, its lane
+--       starts      list    the last starts, as many as the rate allows in its time
 -- ARGV  owner                the consumer that claims
 --       deadline_ms          its silence after which the lease counts as lost
 --       company              what else its process runs: some | none | locked: nothing, and nothing starts before the answer
@@ -67,13 +57,13 @@ end
 -- a repetition: on another link the first send may arrive after it, and a nonce must never stand for two jobs.
 if #wanted > 0 then
   local fresh, alone = {}, false
-  for i, lease in ipairs(call('HMGET', leases, unpack(wanted))) do
-    if lease then
-      local key, given = read_lease(lease)
+  for i, text in ipairs(call('HMGET', keys.leases, unpack(wanted))) do
+    if text then
+      local key, given = lease.read(text)
       local job = call('HMGET', key_of('job', key), 'attempt', 'kind', 'options')
-      local found = call('XRANGE', jobs[given.band], given.entry, given.entry)[1]
+      local found = call('XRANGE', keys.jobs[given.band], given.entry, given.entry)[1]
       hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, job[3], past(key_of('job', key)))
-      company, alone = 'some', alone or mark(given.marks, 'alone')
+      company, alone = 'some', alone or lease.mark(given.marks, 'alone')
     else
       fresh[#fresh + 1] = wanted[i]
     end
@@ -87,10 +77,11 @@ local called_us = calls.come(owner)
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
 local opens -- when the platform's hold or rate lets another start
-local plain = call('EXISTS', unfinished, suspects, due, alarms, control, fronts.urgent, fronts.high, fronts.normal, fronts.low)
-  == 0 -- as most are: there is nothing but the lines
-local state = plain and {} or call('HMGET', control, 'paused', 'held_until_ms', 'timekeeper', 'lane', 'lane_since_us',
-  'lane_free_ms', 'reserved')
+local fronts = keys.fronts
+local plain = call('EXISTS', keys.unfinished, keys.suspects, keys.due, keys.alarms, keys.control, fronts.urgent, fronts.high,
+  fronts.normal, fronts.low) == 0 -- as most are: there is nothing but the lines
+local state = plain and {} or call('HMGET', keys.control, 'paused', 'held_until_ms', 'timekeeper', 'lane',
+  'lane_since_us', 'lane_free_ms', 'reserved')
 if state[1] then
   room = 0
 elseif state[2] then
@@ -100,10 +91,10 @@ elseif state[2] then
   end
 end
 if (state[4] or '') ~= lane then
-  call('HSET', control, 'lane', lane)
+  call('HSET', keys.control, 'lane', lane)
 end
 if tonumber(max_running) > 0 then
-  local free = max_running - call('HLEN', leases)
+  local free = max_running - call('HLEN', keys.leases)
   if #lane > 0 and math.min(room, free) > 0 then
     local turn
     free, turn = calls.lane_room(lane, free, state[5], state[6])
@@ -115,7 +106,7 @@ end
 local rated = tonumber(rate) > 0
 if rated then
   local at
-  room, at = rates.count_starts(starts, rate, rate_ms, math.max(0, room))
+  room, at = rates.count_starts(keys.starts, rate, rate_ms, math.max(0, room))
   opens = at or opens
 end
 
@@ -156,18 +147,21 @@ local function open(band, entry, fields, alone)
     -- alone: then its loss tells.
     gates.park(band, entry)
     call('ZREM', fronts[band], key)
-    call('ZADD', suspects, acceptance(entry), key)
+    call('ZADD', keys.suspects, entries.acceptance(entry), key)
     passed, more = true, true
     return
   end
   local size = fields[4] and 0 or args_size(key)
   if not size then
-    ends.corrupt(record, key)
+    -- It can never start, and in strict order would hold up all others.
+    local _, standing = places.standing(record)
+    places.leave(key, standing)
+    ends.fail(record, key, standing, 'corrupt', 'CorruptJob', 'its args key in the store is not a string')
     return
   end
   if too_large(size) then -- it was read, and stays at the front until the next call
     gates.park(band, entry)
-    places.come_forward(key, acceptance(entry), band)
+    places.come_forward(key, entries.acceptance(entry), band)
     return
   end
   if job[7] then
@@ -177,18 +171,19 @@ local function open(band, entry, fields, alone)
       return
     end
   end
-  local nonce, attempt, seq = wanted[taken + 1], plus_one(job[4] or '0'), plus_one(job[5] or '1')
-  local started = next_id(seq)
+  local nonce, attempt, seq = wanted[taken + 1], history.plus_one(job[4] or '0'), history.plus_one(job[5] or '1')
+  local started = history.next_id(seq)
   taken = taken + 1
   local failures, age = '0', '0'
   if job[4] then
     failures, age = past(record)
     call('ZREM', fronts[band], key)
-    call('ZREM', unfinished, key)
+    call('ZREM', keys.unfinished, key)
   end
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
-  tell(key, seq, started .. ' ' .. body(attempt, 'started', owner))
-  grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms, marks_of(alone, order == 'strict', job[7]))
+  history.tell(key, seq, started .. ' ' .. history.body(attempt, 'started', owner))
+  lease.grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms,
+    lease.marks_of(alone, order == 'strict', job[7]))
   hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
 end
 
@@ -204,11 +199,11 @@ end
 
 local slots = room -- before the order of those in line lessens it
 local function take_suspect()
-  for _, key in ipairs(call('ZRANGE', suspects, 0, 99)) do
+  for _, key in ipairs(call('ZRANGE', keys.suspects, 0, 99)) do
     local job = redis.pcall('HMGET', key_of('job', key), 'band', 'entry', 'state')
-    call('ZREM', suspects, key)
+    call('ZREM', keys.suspects, key)
     if job[3] == 'waiting' and take(key, job[1] or 'normal', job[2], true, true) then
-      call('HDEL', control, 'reserved')
+      call('HDEL', keys.control, 'reserved')
       room, answer[2], more = taken, 'alone', false
       return
     end
@@ -217,9 +212,9 @@ end
 
 local woken, expiring, walking = 0, false, false
 if not plain then
-  woken, expiring, walking = wake_due(max_running_per_key, key_rate, key_rate_ms)
+  woken, expiring, walking = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
 end
-more = woken >= MOST_DUE or walking
+more = woken >= waking.MOST_DUE or walking
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end
@@ -250,7 +245,7 @@ local function take_front(band, goal, below)
   end
 end
 
-if room > 0 and not plain and call('EXISTS', suspects) == 1 then
+if room > 0 and not plain and call('EXISTS', keys.suspects) == 1 then
   if company == 'locked' then
     take_suspect()
   elseif calls.empties(owner, company, state[7]) then
@@ -261,18 +256,18 @@ end
 -- Strict order: a job that waits for another attempt goes before all others, whatever its priority, and until it has
 -- started nothing else does.
 if order == 'strict' and taken < room and not plain then
-  local blocked, suspected = false, call('EXISTS', suspects) == 1
-  for _, key in ipairs(call('ZRANGE', unfinished, 0, room + 99)) do
+  local blocked, suspected = false, call('EXISTS', keys.suspects) == 1
+  for _, key in ipairs(call('ZRANGE', keys.unfinished, 0, room + 99)) do
     local job = redis.pcall('HMGET', key_of('job', key), 'band', 'entry', 'state')
     local before = taken
-    if job[3] == 'waiting' and taken < room and not (suspected and call('ZSCORE', suspects, key)) then
+    if job[3] == 'waiting' and taken < room and not (suspected and call('ZSCORE', keys.suspects, key)) then
       take(key, job[1] or 'normal', job[2], true)
     end
     if taken == before then
       if job[2] and (job[3] == 'waiting' or job[3] == 'delayed') then
         blocked = true
       else
-        call('ZREM', unfinished, key) -- it is gone, or was started by other rules
+        call('ZREM', keys.unfinished, key) -- it is gone, or was started by other rules
       end
     end
   end
@@ -291,10 +286,11 @@ local function take_from(band, most)
   local asked, given = 0, 0
   while taken < goal and read < READ_AT_MOST and given == asked and not stopped do -- fewer than asked: there are no more
     asked = goal - taken
-    local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', asked, 'STREAMS', jobs[band], '>' }
+    local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', asked, 'STREAMS', keys.jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
-      reply = call('EXISTS', jobs[band]) == 1 and call('XGROUP', 'CREATE', jobs[band], GROUP, 0) and call(unpack(command))
+      reply = call('EXISTS', keys.jobs[band]) == 1 and call('XGROUP', 'CREATE', keys.jobs[band], GROUP, 0)
+        and call(unpack(command))
     end
     if not reply then
       return
@@ -314,14 +310,14 @@ end
 if taken < room then
   local lines = {}
   for _, band in ipairs(BANDS) do
-    if call('XLEN', jobs[band]) > 0 or (not plain and call('EXISTS', fronts[band]) == 1) then
+    if call('XLEN', keys.jobs[band]) > 0 or (not plain and call('EXISTS', fronts[band]) == 1) then
       lines[#lines + 1] = band
     end
   end
   -- While several bands stand in line their starts are counted: each `share`-th is for a lower band, which take turns.
   local shared, before = #lines > 1 and tonumber(share) > 0, taken
   if shared then
-    local turn = call('HGET', control, 'turn') or 0
+    local turn = call('HGET', keys.control, 'turn') or 0
     for number = math.floor(turn / share) + 1, math.floor((turn + room - taken) / share) do
       local goal = taken + 1
       for i = 0, #lines - 2 do -- the one whose turn it is, or else the next that has something
@@ -335,7 +331,7 @@ if taken < room then
     take_from(band, room)
   end
   if shared and taken > before then
-    call('HINCRBY', control, 'turn', taken - before)
+    call('HINCRBY', keys.control, 'turn', taken - before)
   end
 end
 
@@ -345,7 +341,7 @@ if taken == 0 and slots > 0 and company == 'locked' and passed then
 end
 
 if rated and taken > 0 then
-  rates.note_starts(starts, rate, rate_ms, taken)
+  rates.note_starts(keys.starts, rate, rate_ms, taken)
 end
 
 -- What becomes of the caller, and which others are to look.
@@ -353,11 +349,11 @@ freed = tonumber(max_running) > 0 and freed or 0 -- elsewhere a slot that comes 
 local full = taken == #wanted or answer[2] == 'alone'
 local others = full and calls.others_idle(owner)
 if others and #wanted > 0 and rated and not opens then
-  opens = select(2, rates.may_start(starts, rate, rate_ms))
+  opens = select(2, rates.may_start(keys.starts, rate, rate_ms))
 end
 local remains = (opens or others) and calls.waiting(taken) > 0 -- something may be left in line
 if remains and opens then
-  call('ZADD', alarms, format('%.0f', opens), '~')
+  call('ZADD', keys.alarms, format('%.0f', opens), '~')
   alarmed = true
 end
 local soonest = (not plain or alarmed) and calls.next_time() or nil
@@ -367,7 +363,7 @@ if full and #wanted == 0 then
   calls.stay_away(owner, state[3], soonest)
 elseif full then
   local most = tonumber(max_running)
-  local open = remains and not opens and (most == 0 or call('HLEN', leases) + taken < most)
+  local open = remains and not opens and (most == 0 or call('HLEN', keys.leases) + taken < most)
   rings = open and math.max(1, brought + rings - taken) or 0
   calls.stay_away(owner, state[3], soonest)
 elseif (more or stopped or rings > 0) and not state[1] then

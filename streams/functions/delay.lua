@@ -1,15 +1,9 @@
 -- delay: an attempt puts its job off to a later time; not a failure.
--- KEYS  record           hash    the state of the job
---       log              list    the job's history
---       leases           hash    the fence; this attempt's lease is given back
---       unfinished       zset    where it keeps its place, on a platform in strict order
---       due              zset    where the job rests
---       control          hash    the platform is held as long when its rate is exceeded
---       ended_failed     zset    for a job that was started too often
---       ended_errors     zset    the same by the type of their error
---       ended_cancelled  zset    cancelled jobs by time, for retention
---       events           stream  the live feed
---       idle             zset    consumers that wait for work, to be called
+-- Script  settling
+-- Uses  ends history lease places rates
+-- KEYS  record   hash  the state of the job
+--       log      list  the job's history
+--       control  hash  the platform is held as long when its rate is exceeded
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one
 --       max_starts  how often it may be started in all
@@ -17,17 +11,17 @@
 --       hold        1: no job of the platform starts before that time either
 --       order       block | skip | strict: whether those behind it in its order wait meanwhile
 -- Returns  ok | failed | cancelled | again | lost
-local job, refused = own(record, key, nonce, 'delayed')
+local job, refused = lease.own(record, key, nonce, 'delayed')
 if not job then
   return refused
 end
-local answer = obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
+local answer = ends.obeyed(record, key, job) or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then
   local until_ms = now_ms + delay_ms
-  places.rest(record, key, job, format('%.0f', until_ms), body(job.attempt, 'delayed', job.owner, ',"until":"' .. iso(until_ms) ..
+  places.rest(record, key, job, format('%.0f', until_ms), history.body(job.attempt, 'delayed', job.owner, ',"until":"' .. history.iso(until_ms) ..
     '"' .. (hold == '1' and ',"reason":"rate"' or '')), order == 'skip', delay_ms)
   if hold == '1' and until_ms > rates.held_until() then
-    call('HSET', control, 'held_until_ms', format('%.0f', until_ms), 'held_ms', delay_ms)
+    call('HSET', keys.control, 'held_until_ms', format('%.0f', until_ms), 'held_ms', delay_ms)
   end
 end
 return answer or 'ok'

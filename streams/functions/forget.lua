@@ -1,10 +1,10 @@
 -- forget: remove every key of jobs that ended long enough ago, or are more than are to be kept; bounded.
+-- Script  tending
+-- Uses  retention
 -- KEYS  ended_completed  list    completed jobs in the order of their ends
 --       ended_failed     zset    failed jobs by time
---       ended_errors     zset    failed jobs by the type of their error
 --       ended_cancelled  zset    cancelled jobs by time
 --       ended_kept       zset    jobs with a time of their own, by when it is over
---       alarms           zset    when they would have expired
 --       events           stream  the live feed: what is older than a minute is of no use to anybody
 --       control          hash    how far it has looked past jobs with a time of their own
 -- ARGV  keep_completed_ms  how long a completed job is kept
@@ -19,13 +19,7 @@ local LOOKED_AT = 1000 -- jobs with a time of their own, or with one that has no
 local COUNTED = 10000 -- jobs with a time of their own
 
 local function remove(key)
-  local record = key_of('job', key)
-  local dedupe = redis.pcall('HGET', record, 'dedupe')
-  if type(dedupe) == 'string' and call('GET', key_of('dedupe', dedupe)) == key then
-    call('DEL', key_of('dedupe', dedupe))
-  end
-  call('UNLINK', record, key_of('log', key), key_of('args', key), key_of('steps', key))
-  call('ZREM', alarms, '!' .. key)
+  retention.remove(key)
   removed = removed + 1
 end
 
@@ -34,23 +28,23 @@ local function over(ended_ms, age_ms, count, kept)
   return ended_ms <= now_ms - age_ms or (tonumber(count) > 0 and kept > tonumber(count) and ended_ms <= young_ms)
 end
 
-redis.pcall('XTRIM', events, 'MINID', young_ms)
+redis.pcall('XTRIM', keys.events, 'MINID', young_ms)
 
 -- They stand in the order of their ends. One that ended while the clock was ahead would hold up all behind it: it counts
 -- as ended now, and goes behind them.
-local kept, ahead = call('LLEN', ended_completed), 0
+local kept, ahead = call('LLEN', keys.ended_completed), 0
 while removed < tonumber(most) and ahead < LOOKED_AT do
-  local key = call('LINDEX', ended_completed, 0)
+  local key = call('LINDEX', keys.ended_completed, 0)
   if not key then
     break
   end
   local ended_ms = tonumber(redis.pcall('HGET', key_of('job', key), 'ended_ms') or 0) or 0
   if ended_ms > now_ms + 60000 then
     call('HSET', key_of('job', key), 'ended_ms', now_ms)
-    call('RPUSH', ended_completed, call('LPOP', ended_completed))
+    call('RPUSH', keys.ended_completed, call('LPOP', keys.ended_completed))
     ahead = ahead + 1
   elseif over(ended_ms, keep_completed_ms, keep_completed, kept) then
-    call('LPOP', ended_completed)
+    call('LPOP', keys.ended_completed)
     remove(key)
     kept = kept - 1
   else
@@ -61,18 +55,18 @@ end
 -- How many of them do not count among the others: they have a time of their own. Where there are too many to count, all
 -- that have one are taken for some of these: rather too many are kept than too few.
 local function apart(ended)
-  local all = call('ZCARD', ended_kept)
+  local all = call('ZCARD', keys.ended_kept)
   if all == 0 or tonumber(keep_failed) == 0 then
     return 0
   end
-  return math.min(all, call('ZCARD', ended)) <= COUNTED and call('ZINTERCARD', 2, ended_kept, ended) or all
+  return math.min(all, call('ZCARD', ended)) <= COUNTED and call('ZINTERCARD', 2, keys.ended_kept, ended) or all
 end
 
 -- Jobs with a time of their own stand among the others. So that any number of them hides nobody, a call that has passed
 -- many of them notes how many, and the next goes on from there; once all were looked at it begins anew.
-for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled', ended_cancelled } }) do
+for _, place in ipairs({ { 'forget_failed', keys.ended_failed }, { 'forget_cancelled', keys.ended_cancelled } }) do
   local name, ended = unpack(place)
-  local noted = call('HGET', control, name)
+  local noted = call('HGET', keys.control, name)
   local from = tonumber(noted) or 0
   local passed, all = 0, false
   kept = call('ZCARD', ended) - apart(ended)
@@ -87,27 +81,24 @@ for _, place in ipairs({ { 'forget_failed', ended_failed }, { 'forget_cancelled'
       if all or removed >= tonumber(most) then
         break
       end
-      if call('ZSCORE', ended_kept, some[i]) then
+      if call('ZSCORE', keys.ended_kept, some[i]) then
         passed = passed + 1
       else
-        ends.leave_failed(some[i])
-        call('ZREM', ended_cancelled, some[i])
+        retention.leave(some[i])
         remove(some[i])
         kept = kept - 1
       end
     end
   end
   if all and noted then
-    call('HDEL', control, name)
+    call('HDEL', keys.control, name)
   elseif passed >= LOOKED_AT then
-    call('HSET', control, name, from + passed)
+    call('HSET', keys.control, name, from + passed)
   end
 end
 
-for _, key in ipairs(call('ZRANGE', ended_kept, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, tonumber(most) - removed)) do
-  call('ZREM', ended_kept, key)
-  ends.leave_failed(key)
-  call('ZREM', ended_cancelled, key)
+for _, key in ipairs(call('ZRANGE', keys.ended_kept, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, tonumber(most) - removed)) do
+  retention.leave(key)
   remove(key)
 end
 return removed

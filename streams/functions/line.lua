@@ -1,20 +1,14 @@
 -- line: see where a job stands in line, and what holds it or its platform up; bounded.
--- KEYS  record        hash    the job
---       jobs_urgent   stream  the lines
---       jobs_high     stream
---       jobs_normal   stream
---       jobs_low      stream
---       front_urgent  zset    jobs that go before the line of their band
---       front_high    zset
---       front_normal  zset
---       front_low     zset
---       leases        hash    who runs what
---       unfinished    zset    in strict order: jobs that wait for another attempt
---       suspects      zset    jobs on their last chance
---       control       hash    whether the platform is paused or held
---       starts        list    the last starts
---       limits        hash    how many jobs of a limit key run
---       orders        hash    which job of an order key runs
+-- Script  tending
+-- Uses  entries gates lease places rates
+-- KEYS  record      hash    the job
+--       jobs        stream  the lines
+--       fronts      zset    jobs that go before the line of their band
+--       leases      hash    who runs what
+--       unfinished  zset    in strict order: jobs that wait for another attempt
+--       suspects    zset    jobs on their last chance
+--       control     hash    whether the platform is paused or held
+--       starts      list    the last starts
 -- ARGV  key                  the job's key
 --       lane                 the other platforms of its lane, separated by spaces
 --       order                block | skip | strict: strict: nothing starts before a job that waits for another attempt
@@ -28,34 +22,25 @@ local PAGE = 100 -- entries that are looked at from either end of its line, and 
 local state, job = places.standing(record)
 
 local function pends(from, to, count)
-  local found = redis.pcall('XPENDING', jobs[job.band], GROUP, from, to, count) -- protected: there may be no group yet
+  local found = redis.pcall('XPENDING', keys.jobs[job.band], GROUP, from, to, count) -- protected: there may be no group yet
   return #found
 end
 
 -- How many of a line no consumer was given, and up to where it was read.
 local function unread(band)
-  local last, pending = '0-0', 0
-  for _, facts in ipairs(redis.pcall('XINFO', 'GROUPS', jobs[band])) do -- protected: there may be no such line
-    local group = {}
-    for i = 1, #facts, 2 do
-      group[facts[i]] = facts[i + 1]
-    end
-    if group.name == GROUP then
-      last, pending = group['last-delivered-id'], group.pending
-    end
-  end
-  return call('XLEN', jobs[band]) - pending, last
+  local last, pending = entries.handed_out_to(band)
+  return call('XLEN', keys.jobs[band]) - pending, last
 end
 
 -- Counts from the head of its line, or from the tail when that is nearer; of one in the middle only so far.
 local function count_line(band)
   local all, last = unread(band)
-  local ahead = call('XRANGE', jobs[band], '(' .. last, '(' .. job.entry, 'COUNT', PAGE)
+  local ahead = call('XRANGE', keys.jobs[band], '(' .. last, '(' .. job.entry, 'COUNT', PAGE)
   if #ahead < PAGE then
     local resting = pends('(' .. last, '(' .. job.entry, PAGE)
     return #ahead - resting, '1', #ahead > 0 and resting == 0 and ahead[#ahead][2][2]
   end
-  local behind = #call('XRANGE', jobs[band], '(' .. job.entry, '+', 'COUNT', PAGE)
+  local behind = #call('XRANGE', keys.jobs[band], '(' .. job.entry, '+', 'COUNT', PAGE)
   if behind < PAGE then
     return all - 1 - behind + pends('(' .. job.entry, '+', PAGE), '1', false
   end
@@ -63,9 +48,10 @@ local function count_line(band)
 end
 
 local function count_before()
-  local foremost = call('ZSCORE', fronts.urgent, key) -- one that goes before all stands there, whatever its band
+  local foremost = call('ZSCORE', keys.fronts.urgent, key) -- one that goes before all stands there, whatever its band
   local place = foremost and 'urgent' or job.band
-  local score = foremost or call('ZSCORE', fronts[job.band], key) or state == 'delayed' and acceptance(job.entry)
+  local score = foremost or call('ZSCORE', keys.fronts[job.band], key)
+    or state == 'delayed' and entries.acceptance(job.entry)
   local pending = pends(job.entry, job.entry, 1) == 1
   if pending and not score then
     return {} -- it waits beside the line
@@ -75,34 +61,34 @@ local function count_before()
     if band == place then
       break
     end
-    before = before + call('ZCARD', fronts[band]) + unread(band)
+    before = before + call('ZCARD', keys.fronts[band]) + unread(band)
   end
   if pending then
-    local nearest = call('ZRANGE', fronts[place], '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
-    return { before + call('ZCOUNT', fronts[place], '-inf', '(' .. score), '1', nearest or false }
+    local nearest = call('ZRANGE', keys.fronts[place], '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
+    return { before + call('ZCOUNT', keys.fronts[place], '-inf', '(' .. score), '1', nearest or false }
   end
   local count, exact, nearest = count_line(place)
-  nearest = nearest or count == 0 and call('ZRANGE', fronts[place], -1, -1)[1]
-  return { before + call('ZCARD', fronts[place]) + count, exact, nearest or false }
+  nearest = nearest or count == 0 and call('ZRANGE', keys.fronts[place], -1, -1)[1]
+  return { before + call('ZCARD', keys.fronts[place]) + count, exact, nearest or false }
 end
 
-local runs, some, running = call('HLEN', leases), {}, {}
+local runs, some, running = call('HLEN', keys.leases), {}, {}
 if runs <= PAGE then
-  some = call('HVALS', leases)
+  some = call('HVALS', keys.leases)
 else
-  local found = call('HSCAN', leases, 0, 'COUNT', PAGE)[2] -- nonce and lease in turn; may be a few more
+  local found = call('HSCAN', keys.leases, 0, 'COUNT', PAGE)[2] -- nonce and lease in turn; may be a few more
   for n = 2, math.min(#found, 2 * PAGE), 2 do
     some[#some + 1] = found[n]
   end
 end
-for _, lease in ipairs(some) do
-  local runner, attempt = read_lease(lease)
+for _, text in ipairs(some) do
+  local runner, attempt = lease.read(text)
   if runner then
     running[#running + 1], running[#running + 2] = runner, attempt.marks
   end
 end
 
-local limit, label = mark(job.marks, 'limit'), mark(job.marks, 'order')
+local limit, label = lease.mark(job.marks, 'limit'), lease.mark(job.marks, 'order')
 local of_limit, of_order = {}, { false, false, false }
 if limit then
   of_limit = { gates.full(limit, max_running_per_key) and 1, gates.closed_until(limit, key_rate, key_rate_ms) or false,
@@ -112,12 +98,12 @@ if label then
   local before, is_running = gates.before(label, key)
   of_order[1], of_order[2] = before or false, is_running and 1 or false
 end
-local first = order == 'strict' and call('ZRANGE', unfinished, 0, 0)[1]
+local first = order == 'strict' and call('ZRANGE', keys.unfinished, 0, 0)[1]
 of_order[3] = first and first ~= key and first
 
 local of_lane = {}
 for sibling in string.gmatch(lane, '%S+') do
-  local there = call('HLEN', (string.gsub(leases, '{.*}', '{' .. sibling .. '}')))
+  local there = call('HLEN', at(sibling, keys.leases))
   if there > 0 then
     of_lane[#of_lane + 1], of_lane[#of_lane + 2] = sibling, there
   end
@@ -125,6 +111,6 @@ end
 
 local held_ms = rates.held_until()
 return {
-  { now_ms, call('HGET', control, 'paused'), held_ms > tonumber(now_ms) and format('%.0f', held_ms),
-    rates.closed_until(starts, rate, rate_ms) or false, runs, call('ZSCORE', suspects, key) and 1 },
+  { now_ms, call('HGET', keys.control, 'paused'), held_ms > tonumber(now_ms) and format('%.0f', held_ms),
+    rates.closed_until(keys.starts, rate, rate_ms) or false, runs, call('ZSCORE', keys.suspects, key) and 1 },
   count_before(), of_limit, of_order, running, of_lane }

@@ -1,23 +1,15 @@
 -- mend: put jobs that no list names back in line: a page of what was handed out, or the jobs that are named.
--- KEYS  jobs_urgent   stream  the lines, and how far each was handed out
---       jobs_high     stream
---       jobs_normal   stream
---       jobs_low      stream
---       front_urgent  zset    where those that wait are named, by their bands
---       front_high    zset
---       front_normal  zset
---       front_low     zset
---       suspects      zset    where those on their last chance are
---       due           zset    where delayed jobs are named
---       alarms        zset    when parked jobs are called
---       limits        hash    limit keys with running jobs, whose ends call parked ones
---       orders        hash    which job of an order key runs
---       leases        hash    where running jobs are named
---       beats         hash    how many owners there are
---       ended_failed  zset    for a job whose entry and args are gone
---       events        stream  the live feed
---       idle          zset    consumers that wait for work, called when something came in line
---       called        zset    those that were called
+-- Script  tending
+-- Uses  ends entries lease places
+-- KEYS  jobs      stream  the lines, and how far each was handed out
+--       fronts    zset    where those that wait are named, by their bands
+--       suspects  zset    where those on their last chance are
+--       due       zset    where delayed jobs are named
+--       alarms    zset    when parked jobs are called
+--       limits    hash    limit keys with running jobs, whose ends call parked ones
+--       orders    hash    which job of an order key runs
+--       leases    hash    where running jobs are named
+--       beats     hash    how many owners there are
 -- ARGV  names   keys of the jobs to look at, separated by spaces; empty: the next page
 --       cursor  where the last page ended, as it was answered; empty: at the beginning
 --       most    how many entries a page has at most
@@ -34,7 +26,7 @@ end
 -- Whether an attempt that has no lease any more was put back in line: it could neither end nor be taken over.
 local function lost_its_lease(record, key, job)
   local field = call('HMGET', record, 'nonce', 'owner', 'started')
-  if field[1] and call('HEXISTS', leases, field[1]) == 1 then
+  if field[1] and call('HEXISTS', keys.leases, field[1]) == 1 then
     return false
   end
   -- The lease knew how far the history goes. The event `started` is not in it before the attempt's next event.
@@ -49,11 +41,11 @@ end
 
 -- Whether a job waits for its order: another one runs, or stands before it and will go on.
 local function waits_for_order(key, job, order)
-  local line, running = key_of('order', order), call('HGET', orders, order)
+  local line, running = key_of('order', order), call('HGET', keys.orders, order)
   if running and running ~= key and call('HGET', key_of('job', running), 'state') == 'running' then
     return true
   end
-  call('ZADD', line, 'NX', acceptance(job.entry), key)
+  call('ZADD', line, 'NX', entries.acceptance(job.entry), key)
   for _, head in ipairs(call('ZRANGE', line, 0, 9)) do
     local state = redis.pcall('HGET', key_of('job', head), 'state')
     if head == key then
@@ -71,13 +63,14 @@ end
 local forward = {} -- limit keys of jobs that came forward in this call
 local function waits_for_limit(key, limit)
   local place = call('ZRANK', key_of('parked', limit), key)
-  return place and (place > 0 or forward[limit] or call('HEXISTS', limits, limit) == 1 or call('ZSCORE', alarms, '*' .. limit))
+  return place and (place > 0 or forward[limit] or call('HEXISTS', keys.limits, limit) == 1
+    or call('ZSCORE', keys.alarms, '*' .. limit))
 end
 
 local function named(key, job)
-  local order, limit = mark(job.marks, 'order'), mark(job.marks, 'limit')
-  return call('ZSCORE', fronts[job.band], key) or call('ZSCORE', fronts.urgent, key) or call('ZSCORE', suspects, key)
-    or (limit and waits_for_limit(key, limit)) or (order and waits_for_order(key, job, order))
+  local order, limit = lease.mark(job.marks, 'order'), lease.mark(job.marks, 'limit')
+  return call('ZSCORE', keys.fronts[job.band], key) or call('ZSCORE', keys.fronts.urgent, key)
+    or call('ZSCORE', keys.suspects, key) or (limit and waits_for_limit(key, limit)) or (order and waits_for_order(key, job, order))
 end
 
 -- Whether one job was put right.
@@ -90,7 +83,7 @@ local function put_right(key)
     return false
   end
   local before = job.entry
-  if names ~= '' and #call('XRANGE', jobs[job.band], before, before) == 0 then
+  if names ~= '' and #call('XRANGE', keys.jobs[job.band], before, before) == 0 then
     if not entries.can_go_on(key, job) then
       places.leave(key, job)
       ends.stranded(record, key, job)
@@ -98,23 +91,23 @@ local function put_right(key)
     end
     entries.hold(record, key, job)
   end
-  if state == 'delayed' and not call('ZSCORE', due, key) then
-    call('ZADD', due, now_ms, key) -- nobody knows for how long it should rest
+  if state == 'delayed' and not call('ZSCORE', keys.due, key) then
+    call('ZADD', keys.due, now_ms, key) -- nobody knows for how long it should rest
     ring()
     return true
   elseif state == 'waiting' and not comes_by_itself(job) and not named(key, job) then
-    local limit = mark(job.marks, 'limit')
+    local limit = lease.mark(job.marks, 'limit')
     if limit then
       call('ZREM', key_of('parked', limit), key)
       forward[limit] = true
     end
-    places.come_forward(key, acceptance(job.entry), job.band)
+    places.come_forward(key, entries.acceptance(job.entry), job.band)
     return true
   end
   return job.entry ~= before
 end
 
-local answer = { '', call('HLEN', beats) }
+local answer = { '', call('HLEN', keys.beats) }
 for key in string.gmatch(names, '%S+') do
   local fine, mended = pcall(put_right, key)
   if fine and mended then
@@ -130,10 +123,10 @@ local looked, bytes = 0, 0
 for _, band in ipairs(BANDS) do
   if not start or band == start then
     start, last = nil, last or '0-0'
-    local done = call('EXISTS', jobs[band]) == 0
+    local done = call('EXISTS', keys.jobs[band]) == 0
     local up_to = done or entries.handed_out_to(band)
     while not done do
-      local piece = call('XRANGE', jobs[band], '(' .. last, up_to, 'COUNT', PIECE)
+      local piece = call('XRANGE', keys.jobs[band], '(' .. last, up_to, 'COUNT', PIECE)
       for _, entry in ipairs(piece) do
         local key = entry[2][2]
         local known = redis.pcall('HMGET', key_of('job', key), 'state', 'entry')

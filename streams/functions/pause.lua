@@ -1,8 +1,9 @@
 -- pause: start no more jobs of a platform; what runs goes on.
+-- Script  acting
 -- KEYS  control  hash  whether the platform is paused
 -- ARGV  by  who asked, and when
 -- Returns  ok | again
-if call('HSETNX', control, 'paused', by) == 1 then
+if call('HSETNX', keys.control, 'paused', by) == 1 then
   return 'ok'
 end
 return 'again'

@@ -1,11 +1,12 @@
 -- recall: what the steps of a job gave in earlier attempts, a bounded part at a time.
--- KEYS  steps   hash  what the job's steps gave
---       leases  hash  the fence
+-- Script  settling
+-- Uses  lease
+-- KEYS  steps  hash  what the job's steps gave
 -- ARGV  key     the job's key
 --       nonce   the fence: refused unless it is the current one
 --       cursor  where the part before ended, 0 for the first
 -- Returns  <cursor of the next part, empty after the last> then name and value in turn | lost
-if not fence(key, nonce) then
+if not lease.fence(key, nonce) then
   return 'lost'
 end
 local part, looks = { cursor }, 0

@@ -1,20 +1,10 @@
 -- reclaim: take a job away from an owner that was seen silent for its deadline; the last allowed loss ends the job.
--- KEYS  record           hash    the state and the crashes of the job
---       log              list    the job's history
---       leases           hash    the lost lease, removed
---       beats            hash    the owner's beat counter
---       front_urgent     zset    where the job goes, or one of its three neighbours
---       front_high       zset
---       front_normal     zset
---       front_low        zset
---       suspects         zset    where a job on its last chance goes
---       unfinished       zset    where it keeps its place, on a platform in strict order
---       ended_failed     zset    for a job that lost too many attempts
---       ended_errors     zset    the same by the type of their error
---       ended_cancelled  zset    cancelled jobs by time, for retention
---       events           stream  the live feed
---       control          hash    the other platforms of its lane, where consumers are called too
---       idle             zset    consumers that wait for work, to be called; the silent one is none of them
+-- Script  tending
+-- Uses  ends lease places
+-- KEYS  record  hash  the state and the crashes of the job
+--       log     list  the job's history
+--       beats   hash  the owner's beat counter
+--       idle    zset  consumers that wait for work, to be called; the silent one is none of them
 -- ARGV  key          the job's key
 --       nonce        the lease that was watched
 --       owner        whose it is
@@ -22,24 +12,23 @@
 --       max_crashes  lost attempts after which the job ends failed
 --       max_starts   how often it may be started in all
 -- Returns  reclaimed | failed | cancelled | alive | gone
-local job = fence(key, nonce)
+local job = lease.fence(key, nonce)
 if not job then
   return 'gone'
 end
-if (call('HGET', beats, owner) or '') ~= counter then
+if (call('HGET', keys.beats, owner) or '') ~= counter then
   return 'alive'
 end
-if not stands(record, job) then
+if not lease.stands(record, job) then
   return 'gone'
 end
-call('ZREM', idle, owner) -- the job calls another consumer
+call('ZREM', keys.idle, owner) -- the job calls another consumer
 local crashes = (call('HGET', record, 'crashes') or 0) + 1
-local answer = obeyed(record, key, job)
+local answer = ends.obeyed(record, key, job)
 -- One that did not run alone in its process may be innocent: it comes again, alone.
-if not answer and crashes >= tonumber(max_crashes) and (tonumber(max_crashes) == 1 or mark(job.marks, 'alone')) then
-  answer = 'failed'
-  finish(record, key, job, answer, body(job.attempt, answer, owner, ',"reason":"lost","error":{"type":"WorkerLost",' ..
-    '"message":"' .. crashes .. ' attempts lost their worker; the job may be what ends it"}'))
+if not answer and crashes >= tonumber(max_crashes) and (tonumber(max_crashes) == 1 or lease.mark(job.marks, 'alone')) then
+  answer = ends.fail(record, key, job, 'lost', 'WorkerLost',
+    crashes .. ' attempts lost their worker; the job may be what ends it')
 end
 answer = answer or ends.circles(record, key, job, max_starts) or ends.stranded(record, key, job)
 if not answer then

@@ -1,25 +1,25 @@
 -- report: show one step of a running attempt, at most once.
--- KEYS  log     list    the job's history
---       leases  hash    the fence, the running number and how far the attempt is
---       events  stream  the live feed
+-- Script  settling
+-- Uses  history lease
+-- KEYS  log  list  the job's history
 -- ARGV  key     the job's key
 --       nonce   the fence: refused unless it is the current one
 --       number  the attempt's running number of this report: a repeated one was shown before
 --       most    events that the job may have before this one
 --       event   attempt, status, worker, step and more, as they are kept
 -- Returns  shown | again | lost | cancelled | full
-local reported, seq, started, rest = glance(key, nonce)
+local reported, seq, started, rest = lease.glance(key, nonce)
 if not reported then
   return 'lost'
 end
 if number - reported <= 0 then
   return 'again'
 end
-if asked_to_stop(rest) then -- it is asked to stop, and to say nothing more
+if lease.asked_to_stop(rest) then -- it is asked to stop, and to say nothing more
   return 'cancelled'
 end
 if #seq >= #most and seq - most >= 0 then
   return 'full'
 end
-renew(key, nonce, number, append(log, key, seq, event, started ~= '-' and opening(fence(key, nonce))), rest)
+lease.renew(key, nonce, number, history.append(log, key, seq, event, started ~= '-' and history.opening(lease.fence(key, nonce))), rest)
 return 'shown'

@@ -1,8 +1,8 @@
 -- resume: start the jobs of a paused or held platform again.
--- KEYS  control  hash    whether the platform is paused
---       idle     zset    consumers that wait for work, to be called
+-- Script  acting
+-- KEYS  control  hash  whether the platform is paused
 -- Returns  ok | again
-if call('HDEL', control, 'paused', 'held_until_ms', 'held_ms') > 0 then
+if call('HDEL', keys.control, 'paused', 'held_until_ms', 'held_ms') > 0 then
   ring(MOST_CALLS)
   return 'ok'
 end

@@ -1,18 +1,19 @@
 -- save: keep the result of a step of a running attempt; the first one counts.
+-- Script  settling
+-- Uses  lease
 -- KEYS  record  hash  the attempt that owns the job, and the bytes of its steps
 --       steps   hash  what the job's steps gave
---       leases  hash  the fence
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       most   bytes that the job's steps may have in all, names and values
 --       name   the step
 --       value  what it gave, JSON
 -- Returns  saved | again | lost | cancelled | full
-local job, refused = own(record, key, nonce)
+local job, refused = lease.own(record, key, nonce)
 if not job then
   return refused
 end
-if asked_to_stop(job.marks) then
+if lease.asked_to_stop(job.marks) then
   return 'cancelled'
 end
 if call('HEXISTS', steps, name) == 1 then

@@ -1,4 +1,5 @@
 -- schedule: keep a schedule, new or changed, and say when its next tick is.
+-- Script  scheduling
 -- KEYS  schedules  hash  every schedule's definition
 --       ticks      zset  when each one is due next
 -- ARGV  name        the schedule's name
@@ -7,20 +8,20 @@
 --       next_ms     its next tick; empty: it begins paused
 --       keep        1: a tick that is set already stays, because the times have not changed
 -- Returns  ok | again | changed
-local known = call('HGET', schedules, name)
+local known = call('HGET', keys.schedules, name)
 if known ~= definition and (known and redis.sha1hex(known) or '') ~= before then
   return 'changed'
 end
 local set
 if next_ms == '' then
-  set = call('ZREM', ticks, name)
+  set = call('ZREM', keys.ticks, name)
 elseif keep == '1' then
-  set = call('ZADD', ticks, 'NX', next_ms, name)
+  set = call('ZADD', keys.ticks, 'NX', next_ms, name)
 else
-  set = call('ZADD', ticks, 'CH', next_ms, name)
+  set = call('ZADD', keys.ticks, 'CH', next_ms, name)
 end
 if known == definition and set == 0 then
   return 'again'
 end
-call('HSET', schedules, name, definition)
+call('HSET', keys.schedules, name, definition)
 return 'ok'

@@ -1,16 +1,9 @@
 -- submit: accept a job once; the same id with the same body is the same job.
--- KEYS  record       hash    the job's record, made here
---       log          list    its history, begun here when it is to start later
---       args         string  args too large for the stream entry
---       jobs_urgent  stream  the line of a band, as its three neighbours
---       jobs_high    stream
---       jobs_normal  stream
---       jobs_low     stream
---       front_urgent zset    where a job that goes first goes
---       due          zset    where a job that starts later rests
---       alarms       zset    when it expires
---       events       stream  the live feed
---       idle         zset    consumers that wait for work, to be called
+-- Script  submitting
+-- Uses  accepting
+-- KEYS  record  hash    the job's record, made here
+--       log     list    its history, begun here when it is to start later
+--       args    string  args too large for the stream entry
 -- ARGV  key          the job's key
 --       band         its priority
 --       kind         what is to be done
@@ -19,4 +12,4 @@
 --       room         args longer than this many bytes are kept beside the entry
 --       extras       what few jobs have, as `name=value` words: delay_ms run_at_ms expires_ms first order limit keep dedupe mode ttl_ms options
 -- Returns  accepted <state> | again <state> | conflict | duplicate <key> <state> | replaced <key> <state>
-return accept(record, args, key, band, kind, payload, fingerprint, room, extras)
+return accepting.accept(record, args, key, band, kind, payload, fingerprint, room, extras)

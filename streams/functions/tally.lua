@@ -1,24 +1,22 @@
 -- tally: count what waits on a platform, and what has ever ended there, by outcome.
--- KEYS  jobs_urgent  stream  the line of a band: an entry is there until its job has ended
---       jobs_high    stream
---       jobs_normal  stream
---       jobs_low     stream
---       leases       hash    what runs
---       due          zset    what rests until a later time
---       control      hash    how many jobs have ever ended failed, and cancelled
+-- Script  tending
+-- KEYS  jobs     stream  the lines: an entry is there until its job has ended
+--       leases   hash    what runs
+--       due      zset    what rests until a later time
+--       control  hash    how many jobs have ever ended failed, and cancelled
 -- Returns  how many jobs wait, and how many have ever ended completed, failed and cancelled
 local standing, ended = 0, 0
 for _, band in ipairs(BANDS) do
-  local length = call('XLEN', jobs[band])
+  local length = call('XLEN', keys.jobs[band])
   standing = standing + length
-  local facts = redis.pcall('XINFO', 'STREAM', jobs[band]) -- protected: a line that nobody used is not there
+  local facts = redis.pcall('XINFO', 'STREAM', keys.jobs[band]) -- protected: a line that nobody used is not there
   for i = 1, #facts, 2 do
     if facts[i] == 'entries-added' then
       ended = ended + facts[i + 1] - length
     end
   end
 end
-local counted = call('HMGET', control, 'failed', 'cancelled')
+local counted = call('HMGET', keys.control, 'failed', 'cancelled')
 local failed, cancelled = tonumber(counted[1] or 0), tonumber(counted[2] or 0)
-local waiting = math.max(0, standing - call('HLEN', leases) - call('ZCARD', due))
+local waiting = math.max(0, standing - call('HLEN', keys.leases) - call('ZCARD', keys.due))
 return { waiting, math.max(0, ended - failed - cancelled), failed, cancelled }

@@ -1,18 +1,11 @@
 -- tick: bring the job of a schedule's tick in line and move the schedule to its next one, once whoever asks.
--- KEYS  record       hash    the job's record, made here
---       log          list    its history, begun here when it is to start later
---       args         string  args too large for the stream entry
---       schedules    hash    every schedule's definition
---       ticks        zset    when each one is due next
---       jobs_urgent  stream  the line of a band, as its three neighbours
---       jobs_high    stream
---       jobs_normal  stream
---       jobs_low     stream
---       front_urgent zset    where a job that goes first goes
---       due          zset    where a job that starts later rests
---       alarms       zset    when it expires
---       events       stream  the live feed
---       idle         zset    consumers that wait for work, to be called
+-- Script  ticking
+-- Uses  accepting
+-- KEYS  record     hash    the job's record, made here
+--       log        list    its history, begun here when it is to start later
+--       args       string  args too large for the stream entry
+--       schedules  hash    every schedule's definition
+--       ticks      zset    when each one is due next
 -- ARGV  name         the schedule's name
 --       before       SHA-1 of the definition that the caller acts on
 --       tick_ms      the tick it was seen at
@@ -26,31 +19,31 @@
 --       room         args longer than this many bytes are kept beside the entry
 --       extras       what few jobs have, see submit
 -- Returns  the answer of submit | missed | passed | gone | refused <why>
-local known = call('HGET', schedules, name)
+local known = call('HGET', keys.schedules, name)
 if not known then
-  call('ZREM', ticks, name)
+  call('ZREM', keys.ticks, name)
   return { 'gone' }
 end
-local place = call('ZSCORE', ticks, name)
+local place = call('ZSCORE', keys.ticks, name)
 if not place or tonumber(place) ~= tonumber(tick_ms) or redis.sha1hex(known) ~= before then
   return { 'passed' } -- somebody else was here, or it was changed meanwhile
 end
 -- First the next tick: whatever becomes of this one's job, the schedule goes on.
 if next_ms == '' then
-  call('ZREM', ticks, name)
+  call('ZREM', keys.ticks, name)
 else
-  call('ZADD', ticks, next_ms, name)
+  call('ZADD', keys.ticks, next_ms, name)
 end
 if missed == '1' then
   return { 'missed' }
 end
-local fine, answer = pcall(accept, record, args, key, band, kind, payload, fingerprint, room, extras)
+local fine, answer = pcall(accepting.accept, record, args, key, band, kind, payload, fingerprint, room, extras)
 -- This tick has no job yet. A tick before the clock was set back had the same time: the job is named by the present one.
 local at = now_ms
 while fine and answer[1] == 'again' do
   key = name .. '-' .. format('%.0f', at)
   record, args = key_of('job', key), key_of('args', key)
-  fine, answer = pcall(accept, record, args, key, band, kind, payload, fingerprint, room, extras)
+  fine, answer = pcall(accepting.accept, record, args, key, band, kind, payload, fingerprint, room, extras)
   at = at + 1
 end
 if fine then

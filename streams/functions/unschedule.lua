@@ -1,22 +1,23 @@
 -- unschedule: let a schedule tick no more; its definition stays when it is only paused.
+-- Script  acting
 -- KEYS  schedules  hash  every schedule's definition
 --       ticks      zset  when each one is due next
 -- ARGV  name        the schedule's name
 --       before      SHA-1 of the definition as its writer read it; empty: whatever it is
 --       definition  what stays, JSON; empty: nothing
 -- Returns  ok | missing | changed
-local known = call('HGET', schedules, name)
+local known = call('HGET', keys.schedules, name)
 if not known then
-  call('ZREM', ticks, name)
+  call('ZREM', keys.ticks, name)
   return 'missing'
 end
 if known ~= definition and before ~= '' and redis.sha1hex(known) ~= before then
   return 'changed'
 end
-call('ZREM', ticks, name)
+call('ZREM', keys.ticks, name)
 if definition == '' then
-  call('HDEL', schedules, name)
+  call('HDEL', keys.schedules, name)
 else
-  call('HSET', schedules, name, definition)
+  call('HSET', keys.schedules, name, definition)
 end
 return 'ok'

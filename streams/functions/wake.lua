@@ -1,31 +1,24 @@
 -- wake: bring what is due in line, end what has expired, and call others for a consumer that does not come.
--- KEYS  due           zset    jobs that start later, or again
---       alarms        zset    what else happens by itself
---       called        zset    consumers that were called and have not claimed yet
---       front_urgent  zset    where what is due goes, by its band
---       front_high    zset
---       front_normal  zset
---       front_low     zset
---       limits        hash    how many jobs of a limit key run
---       ended_failed  zset    for what has expired
---       ended_errors  zset    the same by the type of their error
---       events        stream  the live feed
---       idle          zset    consumers that wait for work, to be called
+-- Script  tending
+-- Uses  waking
+-- KEYS  due     zset  jobs that start later, or again
+--       alarms  zset  what else happens by itself
+--       called  zset  consumers that were called and have not claimed yet
 -- ARGV  max_running_per_key  how many of one limit key may run at a time, 0: any number
 --       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
 --       key_rate_ms          the length of that window
 -- Returns  how many there were
 local CLAIM_US = 500000 -- a consumer that was called claims within milliseconds, unless it is dead, frozen or cut off
 
-if call('EXISTS', due, alarms, called) == 0 then
+if call('EXISTS', keys.due, keys.alarms, keys.called) == 0 then
   return 0
 end
-local count = wake_due(max_running_per_key, key_rate, key_rate_ms)
-local list = call('ZRANGE', called, 0, 99, 'WITHSCORES')
+local count = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
+local list = call('ZRANGE', keys.called, 0, 99, 'WITHSCORES')
 local late = 0
 for i = 1, #list, 2 do
   if math.abs(now_us - list[i + 1]) >= CLAIM_US then -- also when the clock was set back
-    call('ZREM', called, list[i])
+    call('ZREM', keys.called, list[i])
     late = late + 1
   end
 end

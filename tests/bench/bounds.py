@@ -22,15 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Submission
+from tailrace.streams.functions import functions, script_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Options
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import ACTING, BEATING, BRINGING, SETTLING, TENDING, script
 from tests.support.crowd import FILL, OWNERS, RUNNING
 from tests.support.deployment import Deployment
 from tests.support.processes import Pace
 
-SCRIPTS = (SETTLING, TENDING, BEATING, ACTING, *BRINGING)
 PLATFORM = "crowded"
 CONFIG = f"""\
 [platforms.{PLATFORM}]
@@ -94,7 +93,7 @@ class Watch:
 
 def described(words: list[bytes]) -> str:
     """A command by its name; a script by the transitions that it can run."""
-    command, known = words[0].decode(), {script(*names).sha: names for names in SCRIPTS}
+    command, known = words[0].decode(), {script_of(name).sha: script_of(name).functions for name in functions()}
     names = known.get(words[1].decode()) if command == "EVALSHA" else None
     return f"{command} {' '.join(names or ())}"
 

@@ -33,15 +33,15 @@ class Watched(Transitions):
         self.looks += 1
         return await super().tend(platforms)
 
-    async def forget_all(self, platforms: Any, most: int = 0) -> Any:
+    async def forget(self, platforms: Any, most: int = 0) -> Any:
         if "forget" in self.stuck:
             await asyncio.Event().wait()
-        return await super().forget_all(platforms, most)
+        return await super().forget(platforms, most)
 
-    async def reclaim_all(self, platform: PlatformKeys, leases: Any, counter: str, policy: Policy) -> Any:
+    async def reclaim(self, platform: PlatformKeys, leases: Any, counter: str, policy: Policy) -> Any:
         if "reclaim" in self.stuck:
             await asyncio.Event().wait()
-        return await super().reclaim_all(platform, leases, counter, policy)
+        return await super().reclaim(platform, leases, counter, policy)
 
 
 @pytest.fixture

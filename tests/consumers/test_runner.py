@@ -15,8 +15,8 @@ from tailrace.streams.errors import Lost
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions
 from tests.consumers.conftest import Bench, serving, standing
+from tests.support.attempts import AttemptTransitions
 from tests.support.builders import Desk, take_away
 
 handles = Handlers()
@@ -282,7 +282,7 @@ async def test_a_lost_attempt_that_does_not_stop_gives_its_slot_back(bench: Benc
 
 async def test_a_lease_nobody_here_runs_is_handed_back(bench: Bench) -> None:
     async with serving(bench.store, handles) as (_, settings):
-        keys, transitions = PlatformKeys("single"), Transitions(bench.store)
+        keys, transitions = PlatformKeys("single"), AttemptTransitions(bench.store)
         await bench.end_of(await bench.submit("add", {"count": 1}, platform="single"))
         # A claim in its name whose answer it never hears.
         await transitions.submit([(_job("stray"), "f")])
@@ -341,7 +341,7 @@ async def test_nothing_is_claimed_before_the_heart_has_beaten(bench: Bench) -> N
 
 
 async def test_a_corrupt_job_does_not_keep_others_from_being_taken_over(bench: Bench) -> None:
-    keys, transitions = PlatformKeys("many"), Transitions(bench.store)
+    keys, transitions = PlatformKeys("many"), AttemptTransitions(bench.store)
     for key in ("corrupt", "whole"):
         await bench.submit("add", {"count": 1}, key=key)
     claims = await transitions.claim(keys, "dead", 0.5, Policy(), ["one", "two"])

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tailrace.streams.functions import build
+from tailrace.streams.functions import functions, script
 from tailrace.streams.operations import call
 from tailrace.streams.replies import to_claims
-from tailrace.streams.transitions import SETTLING, Transitions
+from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk, ageless, forget_scripts
 from tests.support.committing import committing
 
@@ -93,17 +93,17 @@ async def test_one_call_settles_on_several_platforms(desk: Desk, shop: Desk) -> 
         (desk.keys, [desk.completing(held)]),
         (shop.keys, [shop.completing(other), shop.claiming("bob", shop.nonces("bob", 1))]),
     ]
-    *words, answer = await Transitions(desk.store).run(SETTLING, sheets)
+    *words, answer = await Transitions(desk.store).run(sheets)
     assert words == [b"ok", b"ok"]
     assert [claim.key for claim in to_claims(answer)] == ["c"]
     assert await desk.story("a") == ["queued", "started 1", "completed 1"]
     assert (await shop.history("b"))[-1].jobId == "kurly.b"
 
 
-async def test_the_server_takes_the_script_of_any_set_of_functions(desk: Desk) -> None:
-    for names in (("submit",), SETTLING, ("pause",)):
-        script = build(names)
-        assert (await desk.store.command("SCRIPT", "LOAD", script.text)).decode() == script.sha
+@pytest.mark.parametrize("name", sorted({function.script for function in functions().values()}))
+async def test_the_server_takes_every_script(desk: Desk, name: str) -> None:
+    made = script(name)
+    assert (await desk.store.command("SCRIPT", "LOAD", made.text)).decode() == made.sha
 
 
 async def test_only_the_end_of_an_attempt_asks_for_a_claim_along_with_it(desk: Desk) -> None:

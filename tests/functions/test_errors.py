@@ -70,7 +70,7 @@ async def test_a_job_that_is_reopened_or_forgotten_is_counted_no_longer(desk: De
     await desk.fail(held)
     assert await errors(desk) == Errors(3, (OfType("ValueError", 3, "c"),))
     forgetful = Desk(desk.store, desk.keys.platform, keep_failed_seconds=0)
-    assert await desk.transitions.forget(desk.keys, forgetful.policy) == 3
+    assert await desk.transitions.forget([(desk.keys, forgetful.policy)]) == [3]
     assert await errors(desk) == Errors(0, ())
     assert await desk.store.command("EXISTS", desk.keys["ended_errors"]) == 0
 
@@ -80,7 +80,7 @@ async def test_a_job_with_its_own_time_to_be_kept_is_counted_until_then(desk: De
     (held,) = await desk.claim()
     await desk.fail(held)
     assert await counts(desk) == {"ValueError": 1}
-    await desk.transitions.forget(desk.keys, desk.policy)
+    await desk.transitions.forget([(desk.keys, desk.policy)])
     assert await desk.store.command("EXISTS", desk.keys["ended_errors"]) == 0
 
 

@@ -41,7 +41,8 @@ async def age(desk: Desk, key: str, ago: float) -> None:
 
 
 async def forget(desk: Desk, most: int = 500, **rules: Any) -> int:
-    return await desk.transitions.forget(desk.keys, Policy(**rules), most)
+    (removed,) = await desk.transitions.forget([(desk.keys, Policy(**rules))], most)
+    return removed
 
 
 async def kept(desk: Desk, *keys: str) -> list[str]:
@@ -267,7 +268,7 @@ async def test_several_platforms_in_one_call_each_by_its_own_rules(desk: Desk, s
     await ended(shop, "b", ago=HOUR / 2)
     rules = [(desk.keys, Policy(keep_completed_seconds=60)), (shop.keys, Policy())]
     await forget_scripts(desk.store)
-    assert await desk.transitions.forget_all(rules) == [1, 0]
+    assert await desk.transitions.forget(rules) == [1, 0]
 
 
 async def test_a_corrupt_list_is_an_error_of_its_own(desk: Desk) -> None:

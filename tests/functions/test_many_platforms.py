@@ -22,7 +22,7 @@ async def test_platforms_where_nothing_happens_cost_no_script(store: Store) -> N
     transitions = Transitions(store)
     await store.command("CONFIG", "RESETSTAT")
     await transitions.tend(RULES)
-    assert await transitions.forget_all(RULES) == [0] * COUNT
+    assert await transitions.forget(RULES) == [0] * COUNT
     assert [agenda.due for agenda in await transitions.agenda([(keys, 0) for keys in PLATFORMS])] == [[]] * COUNT  # type: ignore[union-attr]
     assert await scripts(store) == 0
 

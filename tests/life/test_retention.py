@@ -77,7 +77,7 @@ async def test_ten_thousand_jobs_leave_a_hundred_and_these_leave_nothing(deploym
     assert await job_keys(deployment) == 2 * 100, "a record and a log each"
 
     await let_time_pass(deployment, 3600)
-    assert await Transitions(deployment.store).forget(KEYS, Policy()) == 100  # the same, without waiting for the timer
+    assert await Transitions(deployment.store).forget([(KEYS, Policy())]) == [100]  # without waiting for the timer
     assert await job_keys(deployment) == 0
     await drop_feed(deployment)
     after = await memory(deployment)

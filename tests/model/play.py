@@ -31,17 +31,17 @@ class Play(Store):
         self._shared = shared
         self.is_broken = False  # whether any script contains the shared piece
         self._sources = {**functions(), **(changed or {})} if changed or shared else None
-        self._broken: dict[tuple[str, ...], Script] = {}
+        self._broken: dict[str, Script] = {}
         self._loop = asyncio.new_event_loop()  # not a Runner: that minds signals, at twice the price of a call
 
     async def run(
         self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
     ) -> Any:
         if self._sources:
-            names = tuple(script.functions)
-            if names not in self._broken:
-                self._broken[names] = self._exchange(build(names, sources=self._sources))
-            script = self._broken[names]
+            name = next(iter(script.functions.values())).script
+            if name not in self._broken:
+                self._broken[name] = self._exchange(build(name, self._sources))
+            script = self._broken[name]
         return await super().run(script, keys, args, whole=whole)
 
     def _exchange(self, script: Script) -> Script:

@@ -24,28 +24,29 @@ HUNT = settings(
 )
 
 UNFENCED = """
-local function fence(key)
-  for _, lease in ipairs(redis.call('HVALS', leases)) do
-    local held_key, job = read_lease(lease, nonce)
+local lease = setmetatable({}, { __index = lease })
+function lease.fence(key)
+  for _, text in ipairs(redis.call('HVALS', keys.leases)) do
+    local held_key, job = lease.read(text, nonce)
     if held_key == key then
       return job
     end
   end
 end
-local function stands() return true end
-local function own(_, key) return fence(key), 'lost' end
+function lease.stands() return true end
+function lease.own(_, key) return lease.fence(key), 'lost' end
 local job"""
 
 UNFENCED_REPORT = f"""
-local function glance(key)
-  for _, lease in ipairs(redis.call('HVALS', leases)) do
-    local reported, seq, holds, started, rest = match(lease, '^(%d+) (%d+) (%S+) (%S+) (.*)$')
+{UNFENCED}
+function lease.glance(key)
+  for _, text in ipairs(redis.call('HVALS', keys.leases)) do
+    local reported, seq, holds, started, rest = match(text, '^(%d+) (%d+) (%S+) (%S+) (.*)$')
     if holds == key then
       return reported, seq, started, rest
     end
   end
 end
-{UNFENCED}
 local reported"""
 
 MUTANTS: dict[str, tuple[str, str, str]] = {
@@ -54,7 +55,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a release without the fence": ("release", "local job", UNFENCED),
     "a reclaim that does not compare the beat counter": (
         "reclaim",
-        "(call('HGET', beats, owner) or '') ~= counter",
+        "(call('HGET', keys.beats, owner) or '') ~= counter",
         "false",
     ),
     "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
@@ -62,13 +63,13 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
     "a claim in strict order that lets others pass": ("claim", "if blocked then", "if false then"),
     "a completion that rings before it looks": ("complete", "local job", "call_idle(1)\nlocal job"),
-    "a completion that does not obey a cancel": ("complete", "obeyed(record, key, job)", "false"),
+    "a completion that does not obey a cancel": ("complete", "ends.obeyed(record, key, job)", "false"),
     "a failure that is not counted": ("fail", "call('HSET', record, 'failures', failures)", ""),
     "a reopening of a running job": ("reopen", "state ~= 'failed' and", "state ~= 'running' and state ~= 'failed' and"),
-    "a delay that forgets the time": ("delay", "format('%.0f', until_ms), body", "1, body"),
+    "a delay that forgets the time": ("delay", "format('%.0f', until_ms), history.body", "1, history.body"),
     "a wake that wakes nobody": (
         "wake",
-        "local count = wake_due(max_running_per_key, key_rate, key_rate_ms)",
+        "local count = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)",
         "local count = 0",
     ),
 }
@@ -108,12 +109,12 @@ def test_the_model_catches(mutant: str, valkey_url: str) -> None:
 SHARED_MUTANTS: dict[str, tuple[str, str]] = {
     "a call that takes a consumer off the list and forgets to ring": ("call('RPUSH', bell, 1)", ""),
     "a call that is not noted": (
-        "call('PEXPIRE', bell, BELL_MS)\n      call('ZADD', called, now_us, owners[i])",
+        "call('PEXPIRE', bell, BELL_MS)\n    call('ZADD', keys.called, before or now_us, owners[i])",
         "call('PEXPIRE', bell, BELL_MS)",
     ),
     "a job that comes back before every priority": (
-        "suspect and suspects or fronts[job.band]",
-        "suspect and suspects or fronts.urgent",
+        "suspect and keys.suspects or keys.fronts[job.band]",
+        "suspect and keys.suspects or keys.fronts.urgent",
     ),
     "a claim that gives up on an entry that is not pending": ("if now or held_back then", "if now then"),
     "work that calls nobody": ("call_idle(count)\n", "\n"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.streams.functions import functions
+from tailrace.streams.functions import OF_BANDS, functions
 from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.states import CHANGES, Change, State, Status
@@ -59,9 +59,10 @@ def test_a_key_is_called_as_the_table_says(name: str) -> None:
 def test_a_header_names_the_types_of_its_keys_as_the_table_does(name: str) -> None:
     text = (Path(__file__).parents[2] / "streams" / "functions" / f"{name}.lua").read_text(encoding="utf-8")
     header = [line.removeprefix("-- KEYS").removeprefix("--").split() for line in text.splitlines()]
-    types = {words[0]: words[1] for words in header if len(words) > 1 and words[0] in table("Keys")}
+    types = {words[0]: words[1] for words in header if len(words) > 1}
     for key in functions()[name].keys:
-        assert types[key] == table("Keys")[key][1]
+        row = OF_BANDS.get(key, {"normal": key})["normal"]
+        assert types[key] == table("Keys")[row][1]
 
 
 def test_the_fields_of_a_record_are_those_that_are_read() -> None:

@@ -12,13 +12,13 @@ from tailrace.streams.history.events import Event, decode_event, event_body
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import BeatReply, Claim, Job, Lease, Record, Step, encode
-from tailrace.streams.operations import Again, Operation, call, checked
+from tailrace.streams.operations import Again, BrokenOperation, Operation, call, checked
 from tailrace.streams.options import Options
 from tailrace.streams.policies import MAX_EVENTS, Policy, rules_of
 from tailrace.streams.replies import read_job, read_record, to_claims
 from tailrace.streams.states import Status
 from tailrace.streams.store.connection import Store
-from tailrace.streams.transitions import Transitions
+from tests.support.attempts import AttemptTransitions
 
 DUMP = """
 local all = {}
@@ -89,7 +89,7 @@ class Desk:
         self, store: Store, platform: str = "shop", *, max_running: int = 0, max_crashes: int = 3, **rules: Any
     ) -> None:
         self.store = store
-        self.transitions = Transitions(store)
+        self.transitions = AttemptTransitions(store)
         self.keys = PlatformKeys(platform)
         self.max_running = max_running
         self.policy = Policy(max_running=max_running, max_crashes=max_crashes, **rules)
@@ -155,7 +155,13 @@ class Desk:
         if counter is None:
             counter = (await self.look()).beats.get(owner, "")
         lease = Lease(held.nonce, held.key, "normal", "0-0", owner, 10.0)
-        return await self.transitions.reclaim(self.keys, lease, counter, self.policy)
+        return await self.reclaim_lease(lease, counter)
+
+    async def reclaim_lease(self, lease: Lease, counter: str) -> str:
+        (answer,) = await self.transitions.reclaim(self.keys, [lease], counter, self.policy)
+        if isinstance(answer, BrokenOperation):
+            raise answer
+        return answer
 
     async def cancel(self, key: str, more: bytes = b"") -> str:
         return await self.transitions.cancel(self.keys, key, more)
@@ -282,7 +288,7 @@ async def take_away(desk: Desk) -> None:
     word = "alive"
     while word == "alive":
         beats, (lease,) = await desk.look()
-        word = await desk.transitions.reclaim(desk.keys, lease, beats.get(lease.owner, ""), desk.policy)
+        word = await desk.reclaim_lease(lease, beats.get(lease.owner, ""))
 
 
 def ageless(claims: Sequence[Claim]) -> list[Claim]:

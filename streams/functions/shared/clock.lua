@@ -1,9 +1,9 @@
--- A clock that was set back: no wait that has a length lasts longer than that. After events.lua.
+-- clock: a clock that was set back: no wait that has a length lasts longer than that.
+-- Keys  due alarms control schedules ticks
 --
 -- Times are kept as points of the store's clock, with the length of each wait beside it. While the clock runs forward
 -- that costs one look at `control`. When the latest time that was seen lies ahead, the lists of times are walked once, a
 -- page in each call, and each wait that would last longer than its length is shortened to it.
-local clock = {}
 
 local CLOCK_STEP_MS = 1000 -- smaller steps are let pass
 local CLOCK_PAGES, CLOCK_PAGE = 3, 200
@@ -15,41 +15,41 @@ local shorten = {}
 function shorten.due(key, at)
   local length = tonumber(call('HGET', key_of('job', key), 'rest_ms') or nil)
   if length and at - now_ms > length then -- a time that was given as such has no length
-    call('ZADD', due, 'XX', format('%.0f', now_ms + length), key)
+    call('ZADD', keys.due, 'XX', format('%.0f', now_ms + length), key)
     return true
   end
 end
 
 function shorten.alarms(alarm, at)
   if string.sub(alarm, 1, 1) ~= '!' and at > tonumber(now_ms) then -- a rate: a claim knows whether it is still closed
-    call('ZADD', alarms, 'XX', now_ms, alarm)
+    call('ZADD', keys.alarms, 'XX', now_ms, alarm)
     return true
   end
 end
 
 function shorten.ticks(name, at)
-  local schedule = cjson.decode(call('HGET', schedules, name) or 'null')
+  local schedule = cjson.decode(call('HGET', keys.schedules, name) or 'null')
   local every_ms = type(schedule) == 'table' and tonumber(schedule.every_seconds) and schedule.every_seconds * 1000
   if every_ms and at - now_ms > every_ms then
-    call('ZADD', ticks, 'XX', format('%.0f', (math.floor(now_ms / every_ms) + 1) * every_ms), name)
+    call('ZADD', keys.ticks, 'XX', format('%.0f', (math.floor(now_ms / every_ms) + 1) * every_ms), name)
     return true
   end
 end
 
 -- Notes the time, and shortens waits after the clock was set back; answers whether there are more to look at.
 function clock.mind()
-  local seen = call('HMGET', control, 'latest_ms', 'clock_walk')
+  local seen = call('HMGET', keys.control, 'latest_ms', 'clock_walk')
   local latest, walk = tonumber(seen[1] or nil), seen[2]
   if latest and latest - now_ms > CLOCK_STEP_MS then
     walk = 'due 0'
-    call('HSET', control, 'latest_ms', now_ms, 'clock_walk', walk)
-  elseif (not latest or now_ms - latest > CLOCK_STEP_MS) and call('EXISTS', due, alarms, ticks) > 0 then
-    call('HSET', control, 'latest_ms', now_ms)
+    call('HSET', keys.control, 'latest_ms', now_ms, 'clock_walk', walk)
+  elseif (not latest or now_ms - latest > CLOCK_STEP_MS) and call('EXISTS', keys.due, keys.alarms, keys.ticks) > 0 then
+    call('HSET', keys.control, 'latest_ms', now_ms)
   end
   local page = 0
   while walk and page < CLOCK_PAGES do
     local list, cursor = match(walk, '^(%l+) (%d+)$')
-    local found = redis.pcall('ZSCAN', ({ due = due, alarms = alarms, ticks = ticks })[list], cursor, 'COUNT', CLOCK_PAGE)
+    local found = redis.pcall('ZSCAN', keys[list], cursor, 'COUNT', CLOCK_PAGE)
     for i = 1, found[2] and #found[2] or 0, 2 do
       local fine, shortened = pcall(shorten[list], found[2][i], tonumber(found[2][i + 1]))
       if fine and shortened then
@@ -64,9 +64,9 @@ function clock.mind()
     page = page + 1
   end
   if walk then
-    call('HSET', control, 'clock_walk', walk)
+    call('HSET', keys.control, 'clock_walk', walk)
   elseif seen[2] or page > 0 then
-    call('HDEL', control, 'clock_walk')
+    call('HDEL', keys.control, 'clock_walk')
   end
   return walk and true or false
 end

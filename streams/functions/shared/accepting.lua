@@ -1,7 +1,9 @@
--- How new work comes in line, for every transition that brings some: `submit` and `tick`.
+-- accepting: how new work comes in line, for every transition that brings some: `submit` and `tick`.
+-- Uses  entries history places
+-- Keys  jobs fronts due alarms
 
 -- Accepts a job once; what it takes and answers is told in `submit`.
-local function accept(record, args, key, band, kind, payload, fingerprint, room, extras)
+function accepting.accept(record, args, key, band, kind, payload, fingerprint, room, extras)
   local known = call('HGET', record, 'state')
   if known then
     return call('HGET', record, 'fingerprint') == fingerprint and { 'again', known } or { 'conflict' }
@@ -26,15 +28,15 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
           call('HGET', key_of('job', other), 'attempt') == false then -- the newest asks, the oldest waits
           call('SET', key_of('args', other), payload)
           call('HSET', key_of('job', other), 'kind', kind, 'options', extra.options or '')
-          call('ZADD', due, until_ms, other)
+          call('ZADD', keys.due, until_ms, other)
           if extra.run_at_ms then
             call('HDEL', key_of('job', other), 'rest_ms')
           else
             places.note_length(key_of('job', other), extra.delay_ms)
           end
-          call('ZREM', alarms, '!' .. other)
+          call('ZREM', keys.alarms, '!' .. other)
           if extra.expires_ms then
-            call('ZADD', alarms, extra.expires_ms, '!' .. other)
+            call('ZADD', keys.alarms, extra.expires_ms, '!' .. other)
           end
           ring()
           return { 'replaced', other, state }
@@ -51,11 +53,12 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
   local entry
   if #payload - room > 0 or until_ms then -- what starts later may be replaced until then
     call('SET', args, payload)
-    entry = call('XADD', jobs[band], '*', 'id', key)
+    entry = call('XADD', keys.jobs[band], '*', 'id', key)
   else
-    entry = call('XADD', jobs[band], '*', 'id', key, 'args', payload)
+    entry = call('XADD', keys.jobs[band], '*', 'id', key, 'args', payload)
   end
-  call('HSET', record, 'state', until_ms and 'delayed' or 'waiting', 'kind', kind, 'entry', entry, 'fingerprint', fingerprint)
+  call('HSET', record, 'state', until_ms and 'delayed' or 'waiting', 'kind', kind, 'entry', entry,
+    'fingerprint', fingerprint)
   if band ~= 'normal' then -- as most are: a record without a band costs 16 bytes less
     call('HSET', record, 'band', band)
   end
@@ -80,7 +83,7 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     call('HSET', record, 'dedupe', extra.dedupe)
   end
   if extra.order then
-    local line, place = key_of('order', extra.order), acceptance(entry)
+    local line, place = key_of('order', extra.order), entries.acceptance(entry)
     local last = call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
     if last and tonumber(last) >= tonumber(place) then -- accepted in the same millisecond, in another band
       place = format('%.0f', last + 1)
@@ -88,22 +91,23 @@ local function accept(record, args, key, band, kind, payload, fingerprint, room,
     call('ZADD', line, place, key)
   end
   if extra.expires_ms then
-    call('ZADD', alarms, extra.expires_ms, '!' .. key)
+    call('ZADD', keys.alarms, extra.expires_ms, '!' .. key)
   end
-  if until_ms or extra.first then -- its entry pends under the reserved consumer: it does not wait for its turn in the line
+  if until_ms or extra.first then -- its entry pends under the reserved consumer: it does not wait in line
     entries.hold_by_force(band, entry)
   end
   if until_ms then
-    call('HSET', record, 'seq', emit(key, { seq = 1 }, body(nil, 'delayed', nil, ',"until":"' .. iso(tonumber(until_ms)) .. '"')))
-    call('ZADD', due, until_ms, key)
+    local event = history.body(nil, 'delayed', nil, ',"until":"' .. history.iso(tonumber(until_ms)) .. '"')
+    call('HSET', record, 'seq', history.emit(key, { seq = 1 }, event))
+    call('ZADD', keys.due, until_ms, key)
     if not extra.run_at_ms then
       places.note_length(record, extra.delay_ms)
     end
     return { 'accepted', 'delayed' }
   end
   if extra.first then
-    local foremost = call('ZRANGE', fronts.urgent, 0, 0, 'WITHSCORES')[2]
-    call('ZADD', fronts.urgent, format('%.0f', math.min(-acceptance(entry), (foremost or 0) - 1)), key)
+    local foremost = call('ZRANGE', keys.fronts.urgent, 0, 0, 'WITHSCORES')[2]
+    call('ZADD', keys.fronts.urgent, format('%.0f', math.min(-entries.acceptance(entry), (foremost or 0) - 1)), key)
   end
   return { 'accepted', 'waiting' }
 end

@@ -1,38 +1,42 @@
--- What every transition stands on. The loader puts it in front of the functions of a script and writes, from
--- PLATFORM_KEYS in keys.py, the line that declares the platform's keys (jobs_normal, front_normal, leases ...) as locals.
+-- prelude: what every transition stands on: the clock, the keys, and what the operations of a call write together.
+-- Keys  jobs leases beats events ended_completed control idle called
 --
 -- A script runs a list of operations, platform by platform. What many operations do alike (take leases away, settle
 -- stream entries, feed the live events, call idle consumers) is gathered and written once per platform by `flush`, so
 -- that a batch costs few calls. Nothing between a gathered write and `flush` can fail: each operation runs
 -- protected, checks everything before its first write, and `flush` runs whatever happened.
 
-local call, format, match = redis.call, string.format, string.match
-
-local prefix, platform -- of the platform at hand; `bind`, written by the loader, sets them with its keys
-local jobs, fronts     -- band -> stream, and band -> those that go before it
-local held             -- nonce -> what its lease says; of every nonce this call names, and of those it grants
-local touched          -- nonces whose lease is not what the store has
-local dropped          -- owner -> nonces whose leases this call ends
-local granted          -- owner -> nonces that this call gave it
+-- Each call makes its closures, and Lua finds what they use from the newest local on: what most of them use comes last.
+local gather, read_leases, holds, flush_holders, flush_leases, call_idle, at, call_lane, flush_feed, flush
+local ANSWER_BYTES = 1024 * 1024 -- no call answers much more, but for one job or step; the rest comes with the next
+local MOST_CALLS = 16            -- in one call; a consumer that cannot take all there is calls the next one
+local answered         -- bytes of args and steps that this call answers
 local settled          -- band -> entries whose jobs have ended
 local completed        -- jobs that did
-local feed, told       -- the live events of this call, and how many they are
-local freed            -- how many leases ended in this call and were not used again by it
-local answered         -- bytes of args and steps that this call answers
 local vacated          -- how many leases ended in this call
+local freed            -- how many of these were not used again by it
+local granted          -- owner -> nonces that this call gave it
+local dropped          -- owner -> nonces whose leases this call ends
+local touched          -- nonces whose lease is not what the store has
+local held             -- nonce -> what its lease says; of every nonce this call names, and of those it grants
+local feed, told       -- the live events of this call, and how many they are
 local rings            -- how many idle consumers should look: one for each job that came in line
+local now_us, now_ms = (function(clock)
+  local micros = string.format('%06d', clock[2])
+  return clock[1] .. micros, clock[1] .. string.sub(micros, 1, 3)
+end)(redis.call('TIME'))
+local match, format, call = string.match, string.format, redis.call
+local keys, prefix     -- of the platform at hand: its keys by name, and what begins the others
 
 -- The key of one job, label or owner: the one builder of keys that do not come with a call.
 local function key_of(word, name)
   return prefix .. word .. ':' .. name
 end
 
-local function gather()
+function gather()
   held, touched, dropped, granted = {}, {}, {}, {}
   settled, completed, feed, told, freed, vacated, rings, answered = {}, {}, {}, 0, 0, 0, 0, 0
 end
-
-local ANSWER_BYTES = 1024 * 1024 -- no call answers much more, but for one job or step; the rest comes with the next
 
 local function add(lists, name, value)
   local list = lists[name]
@@ -44,9 +48,9 @@ local function add(lists, name, value)
 end
 
 -- Reads the leases that the operations of this call name, all at once.
-local function read_leases(nonces)
+function read_leases(nonces)
   if #nonces > 0 then
-    local found = call('HMGET', leases, unpack(nonces))
+    local found = call('HMGET', keys.leases, unpack(nonces))
     for i = 1, #nonces do -- `ipairs` costs four times as much, in the loops that every job goes through
       held[nonces[i]] = found[i]
     end
@@ -54,24 +58,27 @@ local function read_leases(nonces)
 end
 
 -- The nonces that one owner holds: what concerns one owner is found without a look at the leases of all others.
-local function holds(owner)
+function holds(owner)
   return key_of('holds', owner)
 end
 
 -- Every owner of a lease is among those that observers watch, and its list names the lease. Protected: whatever became
 -- of these keys by hand, leases count, and `enlist` puts right what they should say.
-local function flush_holders()
+function flush_holders()
   for owner, nonces in pairs(dropped) do
     redis.pcall('SREM', holds(owner), unpack(nonces))
   end
   for owner, nonces in pairs(granted) do
     redis.pcall('SADD', holds(owner), unpack(nonces))
-    redis.pcall('HSETNX', beats, owner, 0)
+    redis.pcall('HSETNX', keys.beats, owner, 0)
   end
   dropped, granted = {}, {}
 end
 
-local function flush_leases()
+function flush_leases()
+  if not next(touched) then
+    return
+  end
   local kept, over, keeps, ends_now = {}, {}, 0, 0
   for nonce in pairs(touched) do
     local lease = held[nonce]
@@ -84,12 +91,14 @@ local function flush_leases()
     end
   end
   if ends_now > 0 then
-    call('HDEL', leases, unpack(over))
+    call('HDEL', keys.leases, unpack(over))
   end
   if keeps > 0 then
-    call('HSET', leases, unpack(kept))
+    call('HSET', keys.leases, unpack(kept))
   end
-  flush_holders()
+  if next(dropped) or next(granted) then
+    flush_holders()
+  end
   touched = {}
 end
 
@@ -98,53 +107,46 @@ local function ring(count)
   rings = rings + (count or 1)
 end
 
-local MOST_CALLS = 16   -- in one call; a consumer that cannot take all there is calls the next one
 local BELL_MS = 60000   -- how long a bell is kept that its owner does not hear
 
 -- Calls consumers that wait for work, those that have waited longest first. Each is listed as called until it claims:
 -- `wake` calls others instead of one that does not come. `before`: only those that wait since then. `newest`: those that
 -- claimed last, when some are known to be gone; an idle consumer claims every few seconds while it lives.
-local function call_idle(count, before, newest)
+function call_idle(count, before, newest)
   count = math.min(count, MOST_CALLS)
   local owners, step
   if before then
-    owners, step = call('ZRANGE', idle, '-inf', '(' .. before, 'BYSCORE', 'LIMIT', 0, count), 1
-    call('ZREM', idle, '', unpack(owners))
+    owners, step = call('ZRANGE', keys.idle, '-inf', '(' .. before, 'BYSCORE', 'LIMIT', 0, count), 1
+    call('ZREM', keys.idle, '', unpack(owners))
   else
-    owners, step = call(newest and 'ZPOPMAX' or 'ZPOPMIN', idle, count), 2 -- each with its score
+    owners, step = call(newest and 'ZPOPMAX' or 'ZPOPMIN', keys.idle, count), 2 -- each with its score
   end
-  if #owners > 0 then
-    local clock = call('TIME')
-    local now_us = before or clock[1] .. format('%06d', clock[2])
-    for i = 1, #owners, step do
-      local bell = key_of('bell', owners[i])
-      call('RPUSH', bell, 1)
-      call('PEXPIRE', bell, BELL_MS)
-      call('ZADD', called, now_us, owners[i])
-    end
+  for i = 1, #owners, step do
+    local bell = key_of('bell', owners[i])
+    call('RPUSH', bell, 1)
+    call('PEXPIRE', bell, BELL_MS)
+    call('ZADD', keys.called, before or now_us, owners[i])
   end
 end
 
 -- The same key of another platform.
-local function at(sibling, key)
+function at(sibling, key)
   return (string.gsub(key, '{.*}', '{' .. sibling .. '}'))
 end
 
 -- A slot of a lane is for all its platforms: an idle consumer of each other one is called. Which those are, `claim` has
 -- noted.
-local function call_lane()
-  local lane = call('HGET', control, 'lane')
+function call_lane()
+  local lane = call('HGET', keys.control, 'lane')
   if lane and #lane > 0 then
-    local clock = call('TIME')
-    local now_ms = clock[1] .. string.sub(format('%06d', clock[2]), 1, 3)
-    local own_idle, own_called, own_prefix = idle, called, prefix
-    call('HSET', control, 'lane_free_ms', now_ms)
+    local own_idle, own_called, own_prefix = keys.idle, keys.called, prefix
+    call('HSET', keys.control, 'lane_free_ms', now_ms)
     for sibling in string.gmatch(lane, '%S+') do
-      call('HSET', at(sibling, control), 'lane_free_ms', now_ms)
-      idle, called, prefix = at(sibling, own_idle), at(sibling, own_called), at(sibling, own_prefix)
+      call('HSET', at(sibling, keys.control), 'lane_free_ms', now_ms)
+      keys.idle, keys.called, prefix = at(sibling, own_idle), at(sibling, own_called), at(sibling, own_prefix)
       call_idle(1)
     end
-    idle, called, prefix = own_idle, own_called, own_prefix
+    keys.idle, keys.called, prefix = own_idle, own_called, own_prefix
   end
 end
 
@@ -153,26 +155,26 @@ end
 -- largest feed is then FEED_SHARE * (1 + ln(FEED_LENGTH * FEED_ENTRY / FEED_SHARE)), about 26 MB.
 local FEED_LENGTH, FEED_BATCH, FEED_ENTRY, FEED_SHARE = 4096, 64, 16 * 1024, 8 * 1024 * 1024
 
-local function flush_feed()
+function flush_feed()
   local first, bytes, words = 1, 0, 2 * told
   for last = 2, words, 2 do
     bytes = bytes + #feed[last - 1] + #feed[last]
     if bytes >= FEED_ENTRY or last - first + 1 >= FEED_BATCH or last == words then
       local length = math.min(FEED_LENGTH, math.floor(FEED_SHARE / bytes))
-      call('XADD', events, 'MAXLEN', '~', length, '*', unpack(feed, first, last))
+      call('XADD', keys.events, 'MAXLEN', '~', length, '*', unpack(feed, first, last))
       first, bytes = last + 1, 0
     end
   end
 end
 
-local function flush()
+function flush()
   flush_leases()
   for band, entries in pairs(settled) do
-    redis.pcall('XACK', jobs[band], GROUP, unpack(entries)) -- protected: the group may have been destroyed by hand
-    call('XDEL', jobs[band], unpack(entries))
+    redis.pcall('XACK', keys.jobs[band], GROUP, unpack(entries)) -- protected: the group may have been destroyed by hand
+    call('XDEL', keys.jobs[band], unpack(entries))
   end
   if #completed > 0 then
-    call('RPUSH', ended_completed, unpack(completed))
+    call('RPUSH', keys.ended_completed, unpack(completed))
   end
   flush_feed()
   if vacated > 0 then

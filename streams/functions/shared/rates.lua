@@ -1,5 +1,5 @@
--- How many jobs may start within a window of time, by the times of the last starts.
-local rates = {}
+-- rates: how many jobs may start within a window of time, by the times of the last starts.
+-- Keys  control
 
 -- Whether one more may start within a window, by the times of the last starts; else when. `more` are about to start.
 -- Exact: no window of that length ever has more starts.
@@ -44,11 +44,11 @@ end
 -- Until when the platform is held because a handler found a rate exceeded; after the clock was set back no longer than
 -- for the hold's own length.
 function rates.held_until()
-  local hold = call('HMGET', control, 'held_until_ms', 'held_ms')
+  local hold = call('HMGET', keys.control, 'held_until_ms', 'held_ms')
   local until_ms, length = tonumber(hold[1] or 0) or 0, tonumber(hold[2] or nil)
   if length and until_ms - now_ms > length then
     until_ms = now_ms + length
-    call('HSET', control, 'held_until_ms', format('%.0f', until_ms))
+    call('HSET', keys.control, 'held_until_ms', format('%.0f', until_ms))
   end
   return until_ms
 end

@@ -1,11 +1,12 @@
--- Where a job stands while no attempt runs it: at the front, beside the line, at rest. After events.lua.
-local places = {}
+-- places: where a job stands while no attempt runs it: at the front, beside the line, at rest.
+-- Uses  entries history lease rates
+-- Keys  fronts unfinished suspects due alarms control limits orders
 
 -- A job that waited for something else comes to the front of its priority. One that is there keeps its place, and so
 -- does one that was submitted as the first of all: it stands at the front of the urgent ones, whatever its band.
 function places.come_forward(key, score, band)
-  if not call('ZSCORE', fronts.urgent, key) then
-    call('ZADD', fronts[band or 'normal'], 'NX', score, key)
+  if not call('ZSCORE', keys.fronts.urgent, key) then
+    call('ZADD', keys.fronts[band or 'normal'], 'NX', score, key)
   end
   ring()
 end
@@ -24,13 +25,13 @@ end
 -- Answers whether the alarm was set.
 function places.call_parked(label, wanted, max_running_per_key, key_rate, key_rate_ms)
   if tonumber(max_running_per_key) > 0 then
-    wanted = math.min(wanted, max_running_per_key - (call('HGET', limits, label) or 0))
+    wanted = math.min(wanted, max_running_per_key - (call('HGET', keys.limits, label) or 0))
   end
   if tonumber(key_rate) > 0 and wanted > 0 and call('EXISTS', key_of('parked', label)) == 1 then
     local at
     wanted, at = rates.count_starts(key_of('starts', label), key_rate, key_rate_ms, wanted)
     if wanted == 0 then
-      call('ZADD', alarms, at, '*' .. label)
+      call('ZADD', keys.alarms, at, '*' .. label)
       return true
     end
   end
@@ -42,16 +43,16 @@ end
 -- An attempt gives back what its marks hold. `over`: the job will not come back soon, so others of its order may pass.
 function places.let_go(key, job, over)
   if #job.marks > 0 then
-    local limit, order = mark(job.marks, 'limit'), mark(job.marks, 'order')
+    local limit, order = lease.mark(job.marks, 'limit'), lease.mark(job.marks, 'order')
     if limit then
-      if job.started and call('HINCRBY', limits, limit, -1) <= 0 then -- it ran, and held one of the key's places
-        call('HDEL', limits, limit)
+      if job.started and call('HINCRBY', keys.limits, limit, -1) <= 0 then -- it ran, and held one of the key's places
+        call('HDEL', keys.limits, limit)
       end
       places.unpark(limit, 1) -- also when it did not run: it may have been called to a free place before it ended
     end
     if order then
-      if call('HGET', orders, order) == key then
-        call('HDEL', orders, order)
+      if call('HGET', keys.orders, order) == key then
+        call('HDEL', keys.orders, order)
       end
       local line = key_of('order', order)
       if over then
@@ -70,19 +71,19 @@ end
 
 -- In strict order nothing of the platform starts before a job that waits for another attempt.
 function places.keep_place(key, job)
-  if #job.marks > 0 and mark(job.marks, 'strict') then
-    call('ZADD', unfinished, acceptance(job.entry), key)
+  if #job.marks > 0 and lease.mark(job.marks, 'strict') then
+    call('ZADD', keys.unfinished, entries.acceptance(job.entry), key)
   end
 end
 
 -- Every "back in line": the job goes before newer ones of its priority. It is not stranded.
 -- `suspect`: it waits for a process that runs nothing else.
 function places.back_in_line(record, key, job, reason, suspect)
-  local seq = emit(key, job, body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
+  local seq = history.emit(key, job, history.body(job.attempt, 'superseded', job.owner, ',"reason":"' .. reason .. '"'))
   call('HSET', record, 'state', 'waiting', 'seq', seq)
-  drop(job)
+  lease.drop(job)
   if entries.hold(record, key, job) or suspect then
-    call('ZADD', suspect and suspects or fronts[job.band], acceptance(job.entry), key)
+    call('ZADD', suspect and keys.suspects or keys.fronts[job.band], entries.acceptance(job.entry), key)
   end
   places.keep_place(key, job)
   places.let_go(key, job, false)
@@ -93,19 +94,19 @@ end
 -- set back, the wait lasts no longer than that; see clock.lua.
 function places.note_length(record, length_ms)
   call('HSET', record, 'rest_ms', length_ms)
-  if tonumber(call('HGET', control, 'latest_ms') or 0) < tonumber(now_ms) then
-    call('HSET', control, 'latest_ms', now_ms)
+  if tonumber(call('HGET', keys.control, 'latest_ms') or 0) < tonumber(now_ms) then
+    call('HSET', keys.control, 'latest_ms', now_ms)
   end
 end
 
 -- Every "not before": the job rests until its time. It is not stranded.
 function places.rest(record, key, job, until_ms, event, skip, length_ms)
-  local seq = emit(key, job, event)
+  local seq = history.emit(key, job, event)
   call('HSET', record, 'state', 'delayed', 'seq', seq)
-  drop(job)
+  lease.drop(job)
   places.note_length(record, length_ms)
   entries.hold(record, key, job)
-  call('ZADD', due, until_ms, key)
+  call('ZADD', keys.due, until_ms, key)
   places.keep_place(key, job)
   places.let_go(key, job, skip)
   ring()
@@ -120,14 +121,14 @@ end
 
 -- A job that nobody runs leaves every place it may stand at.
 function places.leave(key, job)
-  call('ZREM', fronts[job.band], key)
-  call('ZREM', fronts.urgent, key) -- where one that was submitted as the first of all stands
-  call('ZREM', due, key)
-  call('ZREM', suspects, key)
-  if call('ZREM', unfinished, key) == 1 then -- it held up all others
+  call('ZREM', keys.fronts[job.band], key)
+  call('ZREM', keys.fronts.urgent, key) -- where one that was submitted as the first of all stands
+  call('ZREM', keys.due, key)
+  call('ZREM', keys.suspects, key)
+  if call('ZREM', keys.unfinished, key) == 1 then -- it held up all others
     ring()
   end
-  local limit = mark(job.marks, 'limit')
+  local limit = lease.mark(job.marks, 'limit')
   if limit then
     call('ZREM', key_of('parked', limit), key)
   end

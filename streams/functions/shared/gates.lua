@@ -1,10 +1,10 @@
--- The gates of a job: its order, and what its limit key allows. `claim` asks them, and `line` tells why a job waits. After
--- events.lua.
-local gates = {}
+-- gates: what a job needs to start: its order, and what its limit key allows. `claim` asks, `line` tells why a job waits.
+-- Uses  entries lease places rates
+-- Keys  jobs alarms limits orders
 
 -- The job of an order that keeps another one waiting, and whether it runs; nothing: none does.
 function gates.before(order, key)
-  local running = call('HGET', orders, order)
+  local running = call('HGET', keys.orders, order)
   if running and call('HGET', key_of('job', running), 'state') == 'running' then
     return running, true
   end
@@ -15,7 +15,7 @@ end
 -- Whether as many jobs of a limit key run as may.
 function gates.full(limit, max_running_per_key)
   local most = tonumber(max_running_per_key)
-  return most > 0 and tonumber(call('HGET', limits, limit) or 0) >= most
+  return most > 0 and tonumber(call('HGET', keys.limits, limit) or 0) >= most
 end
 
 -- When the rate of a limit key lets its next job start; nothing: now.
@@ -25,15 +25,15 @@ end
 
 -- A job whose gate is closed waits beside the line; whatever opens the gate brings it to the front.
 function gates.park(band, entry, label, key)
-  redis.pcall('XCLAIM', jobs[band], GROUP, FRONT, 0, entry, 'JUSTID')
+  redis.pcall('XCLAIM', keys.jobs[band], GROUP, FRONT, 0, entry, 'JUSTID')
   if label then
-    call('ZADD', key_of('parked', label), acceptance(entry), key)
+    call('ZADD', key_of('parked', label), entries.acceptance(entry), key)
   end
 end
 
 -- Answers whether the job may start, else it was parked; and whether a time was set at which parked jobs may go on.
 function gates.admit(band, entry, key, marks, max_running_per_key, key_rate, key_rate_ms)
-  local order, limit, alarmed = mark(marks, 'order'), mark(marks, 'limit'), false
+  local order, limit, alarmed = lease.mark(marks, 'order'), lease.mark(marks, 'limit'), false
   if order and gates.before(order, key) then
     gates.park(band, entry)
     if limit then -- it may have been called to a place that it cannot take: another may
@@ -46,7 +46,7 @@ function gates.admit(band, entry, key, marks, max_running_per_key, key_rate, key
     if full or at then
       gates.park(band, entry, limit, key)
       if not full then
-        call('ZADD', alarms, at, '*' .. limit)
+        call('ZADD', keys.alarms, at, '*' .. limit)
       end
       return false, not full
     end
@@ -54,12 +54,12 @@ function gates.admit(band, entry, key, marks, max_running_per_key, key_rate, key
       rates.note_starts(key_of('starts', limit), key_rate, key_rate_ms, 1)
     end
     call('ZREM', key_of('parked', limit), key) -- it may come from the line, if the group was rebuilt
-    call('HINCRBY', limits, limit, 1)
+    call('HINCRBY', keys.limits, limit, 1)
     -- Two, so that many follow soon when the limit was raised.
     alarmed = places.call_parked(limit, 2, max_running_per_key, key_rate, key_rate_ms)
   end
   if order then
-    call('HSET', orders, order, key)
+    call('HSET', keys.orders, order, key)
   end
   return true, alarmed
 end

@@ -1,30 +1,32 @@
--- What happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
+-- waking: what happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
+-- Uses  clock ends entries history lease places
+-- Keys  due alarms
 
-local MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
+waking.MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
 local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of fifty; each that starts calls two others
 
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, whether others may have expired as well, and whether there are more times to put right.
-local function wake_due(max_running_per_key, key_rate, key_rate_ms)
+function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
   local walking = clock.mind()
-  local woken = call('ZRANGE', due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
+  local woken = call('ZRANGE', keys.due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, waking.MOST_DUE)
   for _, key in ipairs(woken) do
-    call('ZREM', due, key)
+    call('ZREM', keys.due, key)
     local record = key_of('job', key)
     local fine, state, job = pcall(places.standing, record)
     if fine and state == 'delayed' then
       call('HSET', record, 'state', 'waiting')
-      local order = mark(job.marks, 'order')
+      local order = lease.mark(job.marks, 'order')
       if order then -- others may have passed it
-        call('ZADD', key_of('order', order), 'NX', acceptance(job.entry), key)
+        call('ZADD', key_of('order', order), 'NX', entries.acceptance(job.entry), key)
       end
-      places.come_forward(key, acceptance(job.entry), job.band)
+      places.come_forward(key, entries.acceptance(job.entry), job.band)
     end
   end
-  local rung_alarms = call('ZRANGE', alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE, 'WITHSCORES')
+  local rung_alarms = call('ZRANGE', keys.alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, waking.MOST_DUE, 'WITHSCORES')
   for i = 1, #rung_alarms, 2 do
     local alarm = rung_alarms[i]
-    call('ZREM', alarms, alarm)
+    call('ZREM', keys.alarms, alarm)
     local kind, name = match(alarm, '^(.)(.*)$')
     if kind == '~' then
       ring()
@@ -35,10 +37,10 @@ local function wake_due(max_running_per_key, key_rate, key_rate_ms)
       local fine, state, job = pcall(places.standing, record)
       if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
         places.leave(name, job)
-        finish(record, name, job, 'failed', body(nil, 'failed', nil, ',"reason":"expired","expiresAt":"' ..
-          iso(tonumber(rung_alarms[i + 1])) .. '","error":{"type":"Expired","message":"it was not started in time"}'))
+        ends.fail(record, name, job, 'expired', 'Expired', 'it was not started in time',
+          ',"expiresAt":"' .. history.iso(tonumber(rung_alarms[i + 1])) .. '"')
       end
     end
   end
-  return #woken + #rung_alarms / 2, #rung_alarms == 2 * MOST_DUE, walking
+  return #woken + #rung_alarms / 2, #rung_alarms == 2 * waking.MOST_DUE, walking
 end

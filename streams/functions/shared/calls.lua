@@ -1,26 +1,24 @@
--- Which consumers look for work: what a claim tells of its owner, and when others are called instead. After events.lua.
-
--- One table: a Lua function may use 60 names of those around it, and all transitions together come near that.
-local calls = {}
+-- calls: which consumers look for work: what a claim tells of its owner, and when others are called instead.
+-- Keys  jobs due alarms leases beats idle called control
 
 -- A consumer that claims is not called any more; answers when it was called, if it was.
 function calls.come(owner)
-  local called_us = call('ZSCORE', called, owner)
+  local called_us = call('ZSCORE', keys.called, owner)
   if called_us then
-    call('ZREM', called, owner)
+    call('ZREM', keys.called, owner)
   end
   return called_us
 end
 
 -- The consumer is not idle any more; answers whether others are.
 function calls.others_idle(owner)
-  return call('EXISTS', idle) == 1 and (call('ZREM', idle, owner) == 0 or call('EXISTS', idle) == 1)
+  return call('EXISTS', keys.idle) == 1 and (call('ZREM', keys.idle, owner) == 0 or call('EXISTS', keys.idle) == 1)
 end
 
 -- How many jobs wait in line: those that have not ended, do not run and do not rest. `taken`: leases not yet written.
 function calls.waiting(taken)
-  local count = -call('HLEN', leases) - taken - call('ZCARD', due)
-  for band, line in pairs(jobs) do
+  local count = -call('HLEN', keys.leases) - taken - call('ZCARD', keys.due)
+  for band, line in pairs(keys.jobs) do
     count = count + call('XLEN', line) - (settled[band] and #settled[band] or 0)
   end
   return count
@@ -29,7 +27,7 @@ end
 -- When something changes by itself. Every such time stands in `due` or `alarms`, where each heart looks once a second.
 function calls.next_time()
   local soonest
-  for _, times in ipairs({ due, alarms }) do
+  for _, times in ipairs({ keys.due, keys.alarms }) do
     local at = tonumber(call('ZRANGE', times, 0, 0, 'WITHSCORES')[2])
     if at and (not soonest or at < soonest) then
       soonest = at
@@ -48,21 +46,21 @@ end
 
 -- The consumer waits for work until it is called; answers in how many milliseconds it should look by itself.
 function calls.sleep(owner, kept, soonest)
-  call('ZADD', idle, now_us, owner)
+  call('ZADD', keys.idle, now_us, owner)
   local keeper, other = timekeeper(kept, owner, soonest)
   if soonest and not other then
-    call('HSET', control, 'timekeeper', format('%.0f', soonest) .. ' ' .. owner)
+    call('HSET', keys.control, 'timekeeper', format('%.0f', soonest) .. ' ' .. owner)
     return format('%d', math.max(0, soonest - now_ms))
   elseif keeper and not soonest then
-    call('HDEL', control, 'timekeeper')
+    call('HDEL', keys.control, 'timekeeper')
   end
   return ''
 end
 
 -- The consumer is to look again at once; if it does not, `wake` calls others.
 function calls.come_again(owner)
-  call('ZREM', idle, owner)
-  call('ZADD', called, now_us, owner)
+  call('ZREM', keys.idle, owner)
+  call('ZADD', keys.called, now_us, owner)
   return '0'
 end
 
@@ -70,7 +68,7 @@ end
 function calls.stay_away(owner, kept, soonest)
   local keeper, other = timekeeper(kept, owner, soonest)
   if keeper == owner then
-    call('HDEL', control, 'timekeeper')
+    call('HDEL', keys.control, 'timekeeper')
   end
   if soonest and not other then
     ring()
@@ -86,9 +84,9 @@ local function take_turn(lane, free, since_us, free_ms)
   local fresh = vacated > 0 or (free_ms and math.abs(now_ms - free_ms) < TURN_MS)
   local before = {}
   for sibling in string.gmatch(lane, '%S+') do
-    free = free - call('HLEN', at(sibling, leases))
-    if tonumber(call('HGET', at(sibling, control), 'lane_since_us') or since_us) < since_us then
-      before[#before + 1] = at(sibling, control)
+    free = free - call('HLEN', at(sibling, keys.leases))
+    if tonumber(call('HGET', at(sibling, keys.control), 'lane_since_us') or since_us) < since_us then
+      before[#before + 1] = at(sibling, keys.control)
     end
   end
   if free > 0 and fresh and #before > 0 then
@@ -103,9 +101,9 @@ end
 function calls.lane_room(lane, free, since_us, free_ms)
   local room, opens = take_turn(lane, free, since_us, free_ms)
   if room > 0 then
-    call('HDEL', control, 'lane_since_us')
+    call('HDEL', keys.control, 'lane_since_us')
   elseif calls.waiting(0) > 0 then
-    call('HSETNX', control, 'lane_since_us', now_us)
+    call('HSETNX', keys.control, 'lane_since_us', now_us)
   end
   return room, opens
 end
@@ -116,8 +114,8 @@ local EMPTYING_MS, BETWEEN_MS = 60000, 600000
 function calls.empties(owner, company, reserved)
   local since, by = match(reserved or '', '^(%d+) (.+)$')
   local age = since and math.abs(now_ms - since)
-  if not by or company == 'none' or age >= BETWEEN_MS or (by ~= owner and call('HEXISTS', beats, by) == 0) then
-    call('HSET', control, 'reserved', now_ms .. ' ' .. owner)
+  if not by or company == 'none' or age >= BETWEEN_MS or (by ~= owner and call('HEXISTS', keys.beats, by) == 0) then
+    call('HSET', keys.control, 'reserved', now_ms .. ' ' .. owner)
     return true
   end
   return by == owner and age < EMPTYING_MS

@@ -1,0 +1,95 @@
+-- lease: how a lease and its marks are written, which no other file knows, and the fence of an attempt. A lease is
+--   <reports shown> <number of the last event> <key> <id of `started`> <attempt> <owner> <band> <entry> <deadline in ms><marks>
+-- where the id of `started` is `-` once that event is in the history. Marks are what a job holds beside its place in line,
+-- each a word ` name=value`; see `submit`.
+
+-- The key of a lease's job, and the job as the lease knows it; nothing of a text that is not a lease.
+function lease.read(text, nonce)
+  local seq, key, started, attempt, owner, band, entry, marks =
+    match(text, '^%d+ (%d+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) %d+(.*)$')
+  if key then
+    return key, { nonce = nonce, seq = seq, started = started, attempt = attempt, owner = owner,
+      band = band, entry = entry, marks = marks }
+  end
+end
+
+-- The fence: the job as the lease under `nonce` knows it, while `nonce` is the attempt that runs it; else nil. A change of
+-- more than the history asks the record too, by `stands`.
+function lease.fence(key, nonce)
+  local held_key, job = lease.read(held[nonce] or '', nonce)
+  if held_key == key then
+    return job
+  end
+end
+
+-- The lease of a job goes, if it has one. It goes with the state that says that the job runs, whatever may break after
+-- that: a lease that outlived its job would let it end twice.
+function lease.drop(job)
+  if job.nonce then
+    held[job.nonce], touched[job.nonce] = false, true
+    add(dropped, job.owner, job.nonce)
+    freed, vacated = freed + 1, vacated + 1
+  end
+end
+
+-- Whether the record knows of the attempt as well, and its job runs. Else the lease only takes up room, and is dropped.
+function lease.stands(record, job)
+  local known = call('HMGET', record, 'nonce', 'state')
+  if known[1] == job.nonce and known[2] == 'running' then
+    return true
+  end
+  lease.drop(job)
+end
+
+-- The job of an attempt that changes more than the history: both its lease and its record must know of it. Else why not:
+-- `again`, it brought the job to a goal before, or `lost`, it is not, or no longer, its job.
+function lease.own(record, key, nonce, goal, other_goal)
+  local job = lease.fence(key, nonce)
+  if job then
+    if lease.stands(record, job) then
+      return job
+    end
+  elseif goal then
+    local known = call('HMGET', record, 'state', 'nonce')
+    if known[2] == nonce and (known[1] == goal or known[1] == other_goal) then
+      return nil, 'again'
+    end
+  end
+  return nil, 'lost'
+end
+
+-- The same, as far as a lease says what changes: for those that renew it. `rest` is what never changes.
+function lease.glance(key, nonce)
+  local reported, seq, held_key, started, rest = match(held[nonce] or '', '^(%d+) (%d+) (%S+) (%S+) (.*)$')
+  if held_key == key then
+    return reported, seq, started, rest
+  end
+end
+
+-- The lease of an attempt that has just written an event.
+function lease.renew(key, nonce, reported, seq, rest)
+  held[nonce], touched[nonce] = reported .. ' ' .. seq .. ' ' .. key .. ' - ' .. rest, true
+end
+
+-- The lease of a new attempt.
+function lease.grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms, marks)
+  held[nonce], touched[nonce] = '0 ' .. seq .. ' ' .. key .. ' ' .. started .. ' ' .. attempt .. ' ' .. owner .. ' ' ..
+    band .. ' ' .. entry .. ' ' .. deadline_ms .. marks, true
+  add(granted, owner, nonce)
+end
+
+function lease.mark(marks, name)
+  return match(marks, ' ' .. name .. '=(%S+)')
+end
+
+lease.STOP = ' cancel=1'
+
+-- Whether the marks, or a lease with them, say that the job is asked to stop.
+function lease.asked_to_stop(marks)
+  return string.find(marks, lease.STOP, 1, true)
+end
+
+-- The marks of a lease: `alone`, its process runs nothing else; `strict`, it keeps its place; then those of its record.
+function lease.marks_of(alone, strict, marks)
+  return (alone and ' alone=1' or '') .. (strict and ' strict=1' or '') .. (marks and ' ' .. marks or '')
+end
