@@ -88,7 +88,7 @@ class HeldFrames:
         return True
 
     def _show(self, head: Head, raw: bytes) -> None:
-        self.frames.append(event_frame(raw, head.id))
+        self.frames.append(event_frame(head.id, raw))
         self.seq = head.seq
 
     def has(self, number: int, event_id: str) -> bool:

@@ -26,8 +26,13 @@ PING = b": ping\n\n"
 STREAM_ID = b"id: live\n"
 
 
-def event_frame(event: bytes, event_id: str = "") -> bytes:
-    return b"id: %b\ndata: %b\n\n" % (event_id.encode(), event) if event_id else b"data: %b\n\n" % event
+def event_frame(event_id: str, event: bytes) -> bytes:
+    return b"id: %b\ndata: %b\n\n" % (event_id.encode(), event)
+
+
+def data_frame(event: bytes) -> bytes:
+    """An event without an id."""
+    return b"data: %b\n\n" % event
 
 
 def has_id(frame: bytes, event_id: str) -> bool:
@@ -35,7 +40,7 @@ def has_id(frame: bytes, event_id: str) -> bool:
 
 
 def has_event(frame: bytes, event: bytes) -> bool:
-    return frame.endswith(b"\ndata: %b\n\n" % event)
+    return frame.endswith(b"\n" + data_frame(event))
 
 
 class LargeEvent(Struct, frozen=True):
@@ -49,9 +54,7 @@ class LargeEvent(Struct, frozen=True):
 def frames_of(platform: str, hints: Sequence[Hint]) -> list[JobFrame]:
     """The frames of the stream of all jobs."""
     named = [(join_id(platform, hint.key), hint) for hint in hints]
-    return [
-        (job_id, event_frame(hint.event or encode(LargeEvent(job_id, hint.seq, "large")))) for job_id, hint in named
-    ]
+    return [(job_id, data_frame(hint.event or encode(LargeEvent(job_id, hint.seq, "large")))) for job_id, hint in named]
 
 
 def greeting() -> bytes:
