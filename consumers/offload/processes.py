@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -99,7 +98,6 @@ class Link:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._hearing: asyncio.Task[FromProcess] | None = None  # kept: half a message must not be lost
         self._open = True
 
     @classmethod
@@ -131,28 +129,20 @@ class Link:
         self._writer.write(frame(message))
 
     async def _hear(self) -> FromProcess:
-        while True:
-            hearing = self._hearing = self._hearing or self._begin_to_hear()
-            await asyncio.wait([hearing], timeout=LOOK_SECONDS)
-            if hearing.done():
-                self._hearing = None
-                try:
-                    return hearing.result()
-                except (asyncio.IncompleteReadError, ConnectionError):
-                    break
-            if not self.alive:
-                break
-        raise RaisedElsewhere(await self._death())
-
-    def _begin_to_hear(self) -> asyncio.Task[FromProcess]:
-        hearing = asyncio.get_running_loop().create_task(self._next())
-        hearing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # also when no call awaits it
-        return hearing
-
-    async def _next(self) -> FromProcess:
-        length = length_of(await self._reader.readexactly(LENGTH))
-        said: FromProcess = decode_from(await self._reader.readexactly(length))
+        said: FromProcess = decode_from(await self._read(length_of(await self._read(LENGTH))))
         return said
+
+    async def _read(self, size: int) -> bytes:
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    return await self._reader.readexactly(size)
+            except TimeoutError:
+                if self.alive:
+                    continue
+            except (asyncio.IncompleteReadError, ConnectionError):
+                pass
+            raise RaisedElsewhere(await self._death())
 
     async def _death(self) -> Failure:
         """How the process ended by itself."""
@@ -165,18 +155,11 @@ class Link:
         try:
             if self.alive:
                 self._process.send_signal(STOP)
-                await self._tidied(seconds)
+                await exited(self._process, seconds)
             kill(self._process)
             await exited(self._process, GONE_SECONDS)  # a large one takes a while, and the loop has other work
         finally:
             self.end()
-
-    async def _tidied(self, seconds: float) -> None:
-        """Wait until the handler has ended one way or the other; reports that still come are dropped."""
-        with suppress(TimeoutError, RaisedElsewhere):
-            async with asyncio.timeout(seconds):
-                while isinstance(await self._hear(), Report):
-                    pass
 
     def end(self) -> None:
         """Kill it now, also what it started and left behind, and close what leads to it."""
@@ -185,8 +168,6 @@ class Link:
             kill(self._process)
             end(self._process)
             self._writer.close()
-            if self._hearing:
-                self._hearing.cancel()
 
 
 def spawn(lifeline: int) -> tuple[Process, socket.socket]:

@@ -43,6 +43,7 @@ class WorkerProcess:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._running: Begin | None = None
+        self._stopped = False
         self._found: dict[tuple[str, str], Handler] = {}
 
     def run(self) -> None:
@@ -50,7 +51,10 @@ class WorkerProcess:
         while True:
             begin = decode_to(self._read())
             if isinstance(begin, Begin):
-                self._link.sendall(self._answer(begin))
+                answer = self._answer(begin)
+                if self._stopped:
+                    os._exit(0)
+                self._link.sendall(answer)
 
     def _answer(self, begin: Begin) -> bytes:
         outcome = self._outcome(begin)
@@ -72,9 +76,11 @@ class WorkerProcess:
         return bytes(got)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """The handler hears `Cancelled` wherever it stands, so that it can tidy up. We are ended in any case."""
-        if running := self._running:
-            raise Cancelled(job_of(running).id, running.claim.number)
+        """The handler hears `Cancelled` wherever it stands, so that it can tidy up. Then this process ends."""
+        if self._running is None:
+            os._exit(0)
+        self._stopped = True
+        raise Cancelled(job_of(self._running).id, self._running.claim.number)
 
     def _outcome(self, begin: Begin) -> Returned | Raised:
         about(job=job_of(begin).id, attempt=begin.claim.number, platform=begin.platform, owner=begin.worker)
