@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import anyio
 import msgspec
@@ -49,7 +50,7 @@ class Heart:
         self._to = instructions
         self._transitions = transitions
         self._table = table
-        self._keys = [PlatformKeys(platform) for platform in instructions.policies]
+        self._keys = {platform: PlatformKeys(platform) for platform in instructions.policies}
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._about = Introduction(self._consumer, table, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
@@ -57,7 +58,7 @@ class Heart:
         self._retention = Retention(instructions, transitions)
         self._mender = Mender(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, table)
-        self._ticker = Ticker(transitions, self._keys, instructions.reap_seconds)
+        self._ticker = Ticker(transitions, list(self._keys.values()), instructions.reap_seconds)
         self._failing_since: float | None = None  # beats
         self._restarts: dict[str, int] = {}  # how often each platform had been asked at the first beat
 
@@ -116,13 +117,10 @@ class Heart:
     async def _beat_once(self, about: bytes) -> dict[str, BeatReply]:
         held = self._table.held(self._to.policies)
         pulses: dict[str, list[BeatReply]] = {}
+        beat = partial(self._transitions.beat, owner=self._to.owner, about=about)
         for portion in portions(held, MOST_HELD):
-
-            async def beat(platforms: Sequence[PlatformKeys], portion: Portion = portion) -> list[BeatReply]:
-                sheets = [(keys, portion[keys.platform]) for keys in platforms]
-                return await self._transitions.beat(sheets, self._to.owner, about)
-
-            for platform, pulse in (await of_each([PlatformKeys(name) for name in portion], beat)).items():
+            sheets = [(self._keys[platform], nonces) for platform, nonces in portion.items()]
+            for platform, pulse in (await of_each(sheets, beat)).items():
                 pulses.setdefault(platform, []).append(pulse)
         return {platform: joined(each, held[platform]) for platform, each in pulses.items()}
 
@@ -146,11 +144,12 @@ class Heart:
 
     async def _observe(self) -> None:
         """Look which owners beat. Nothing else waits here: a look that comes late starts all silences again."""
+        rules = [(self._keys[platform], policy) for platform, policy in self._to.policies.items()]
         while True:
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()
-                looks = await of_each(self._keys, self._tend)
+                looks = await of_each(rules, self._transitions.tend)
                 now = time.monotonic()
                 self._silences.look(asked, now, looks)
                 self._recovery.looked()
@@ -161,9 +160,6 @@ class Heart:
                 self._silences.blind()
             await anyio.sleep(pause)
 
-    async def _tend(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
-        return await self._transitions.tend([(keys, self._to.policies[keys.platform]) for keys in platforms])
-
     async def _hear_consumer(self) -> None:
         """Wait until the consumer says goodbye or is gone."""
         if await read_line(0) == GOODBYE:
@@ -172,8 +168,9 @@ class Heart:
 
     async def _leave(self) -> None:
         try:
-            for platform, beats in (await of_each(self._keys, self._transitions.observe)).items():
-                await self._transitions.bury(PlatformKeys(platform), self._to.owner, beats.get(self._to.owner, ""))
+            looks = await of_each(list(self._keys.values()), self._transitions.observe)
+            for platform, beats in looks.items():
+                await self._transitions.bury(self._keys[platform], self._to.owner, beats.get(self._to.owner, ""))
         except (StoreError, BadConfiguration, BrokenOperation):
             return  # observers will see the silence
 

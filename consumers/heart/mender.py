@@ -5,8 +5,8 @@ All consumers of a platform share the work: the more of them beat, the longer ea
 
 import random
 import time
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import structlog
@@ -14,7 +14,6 @@ import structlog
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Sweep
 from tailrace.streams.transitions import MEND_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
@@ -40,16 +39,13 @@ class Mender:
 
     async def round(self, now: float) -> None:
         """Look at one page of each platform whose turn has come, in one call."""
-        turn = [PlatformKeys(platform) for platform, at in self._next.items() if at <= now]
+        turn = [(PlatformKeys(platform), self._cursors[platform]) for platform, at in self._next.items() if at <= now]
         if not turn:
             return
-        self._next |= {keys.platform: now + EVERY_SECONDS for keys in turn}
-        for platform, sweep in (await of_each(turn, self._mend)).items():
+        self._next |= {keys.platform: now + EVERY_SECONDS for keys, _ in turn}
+        mend = partial(self._transitions.mend, most=max(10, MEND_BATCH // len(turn)))
+        for platform, sweep in (await of_each(turn, mend)).items():
             self._cursors[platform] = sweep.cursor
             self._next[platform] = now + EVERY_SECONDS * max(1, sweep.owners) * random.uniform(0.5, 1.5)
             for key in sweep.mended:
                 log.warning("job_mended", job=PlatformKeys(platform).id(key))
-
-    async def _mend(self, platforms: Sequence[PlatformKeys]) -> list[Sweep]:
-        most = max(10, MEND_BATCH // len(platforms))
-        return await self._transitions.mend([(keys, self._cursors[keys.platform]) for keys in platforms], most)

@@ -6,8 +6,8 @@ of them would start every other silence again.
 
 import random
 import time
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import structlog
@@ -96,14 +96,10 @@ class Recovery:
 
     async def _keep_lists(self) -> None:
         """Find leases that no list names: their keys were removed by hand, or written by an earlier version."""
-        keys = [PlatformKeys(platform) for platform in self._policies]
+        platforms = [PlatformKeys(platform) for platform in self._policies]
         cursors = {platform: random.getrandbits(32) for platform in self._policies}  # others look elsewhere
-
-        async def enlist(platforms: Sequence[PlatformKeys]) -> list[int]:
-            most = max(10, ENLIST_BATCH // len(platforms))
-            return await self._transitions.enlist([(keys, cursors[keys.platform]) for keys in platforms], most)
-
+        enlist = partial(self._transitions.enlist, most=max(10, ENLIST_BATCH // len(platforms)))
         while True:
             with suppress(StoreError, BadConfiguration):
-                cursors |= await of_each(keys, enlist)
+                cursors |= await of_each([(keys, cursors[keys.platform]) for keys in platforms], enlist)
             await anyio.sleep(max(ENLIST_SECONDS, ENLIST_SHARE * self._silences.owners))

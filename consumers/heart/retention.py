@@ -1,8 +1,8 @@
 """Removes ended jobs that need not be kept any longer, now and then, in bounded batches."""
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import anyio
 
@@ -20,7 +20,7 @@ class Retention:
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
-        self._policies = instructions.policies
+        self._rules = [(PlatformKeys(platform), policy) for platform, policy in instructions.policies.items()]
 
     async def run(self) -> None:
         while True:
@@ -30,15 +30,9 @@ class Retention:
 
     async def round(self) -> None:
         """Remove all there is to remove."""
-        left = list(self._policies)
+        left = self._rules
         while left:
-            most = max(1, FORGET_BATCH // len(left))
-
-            async def forget(platforms: Sequence[PlatformKeys], most: int = most) -> list[int]:
-                rules = [(keys, self._policies[keys.platform]) for keys in platforms]
-                return await self._transitions.forget(rules, most)
-
-            asked = time.monotonic()
-            removed = await of_each([PlatformKeys(platform) for platform in left], forget)
-            left = [platform for platform, count in removed.items() if count >= most]
+            most, asked = max(1, FORGET_BATCH // len(left)), time.monotonic()
+            removed = await of_each(left, partial(self._transitions.forget, most=most))
+            left = [(keys, policy) for keys, policy in left if removed.get(keys.platform, 0) >= most]
             await anyio.sleep(time.monotonic() - asked)  # half of the time is left to others

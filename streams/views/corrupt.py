@@ -1,7 +1,7 @@
 """Platforms are asked in one call; one with corrupt keys must not silence the others."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -11,21 +11,24 @@ from tailrace.streams.operations import BrokenOperation
 log = structlog.get_logger()
 
 T = TypeVar("T")
+Asked = TypeVar("Asked", bound=PlatformKeys | tuple[PlatformKeys, Any])
 
 CORRUPT = (BrokenOperation, ValueError)  # keys of another type, and numbers that are none
 
 
-async def of_each(
-    platforms: Sequence[PlatformKeys], ask: Callable[[Sequence[PlatformKeys]], Awaitable[Sequence[T]]]
-) -> dict[str, T]:
-    """What `ask` tells of each platform, in one call when all is well. One that is corrupt is left out, and told of."""
+async def of_each(platforms: Sequence[Asked], ask: Callable[[Sequence[Asked]], Awaitable[Sequence[T]]]) -> dict[str, T]:
+    """What `ask` answers for each platform, in one call when all is well. A corrupt one is left out, and logged.
+
+    A platform is its keys, or its keys and an argument.
+    """
+    names = [(asked[0] if isinstance(asked, tuple) else asked).platform for asked in platforms]
     try:
-        return {keys.platform: told for keys, told in zip(platforms, await ask(platforms), strict=True)}
+        return dict(zip(names, await ask(platforms), strict=True))
     except CORRUPT:
         answers: dict[str, T] = {}
-        for keys in platforms:
+        for name, asked in zip(names, platforms, strict=True):
             try:
-                (answers[keys.platform],) = await ask([keys])
+                (answers[name],) = await ask([asked])
             except CORRUPT as error:
-                log.error("platform_broken", platform=keys.platform, error=str(error))
+                log.error("platform_broken", platform=name, error=str(error))
         return answers
