@@ -1,37 +1,16 @@
 """The rules of time for one job: how long an attempt may take, and whether and when the next one comes."""
 
-import copy
 import random
 from collections.abc import Callable
 
-import msgspec
 import structlog
-from msgspec.structs import force_setattr
 
 from tailrace.consumers.outcomes import Failed, checked_seconds, said_by
 from tailrace.streams.messages import Failure
 from tailrace.streams.operations import Again
-from tailrace.streams.options import Retrying
 from tailrace.streams.policies import Policy
 
 log = structlog.get_logger()
-
-_read_options = msgspec.json.Decoder(Retrying).decode
-
-
-def rules_for(policy: Policy, options: bytes | str) -> Policy:
-    """A platform's rules, where a job says nothing else.
-
-    Options that contradict them were refused when the job was accepted. If the rules have changed since, the stricter
-    ones hold; that is no error here.
-    """
-    if not options:
-        return policy
-    said, rules = _read_options(options), copy.copy(policy)
-    for name in Retrying.__struct_fields__:
-        if (value := getattr(said, name)) is not None:
-            force_setattr(rules, name, value)
-    return rules
 
 
 def seconds_left(rules: Policy, age_seconds: float) -> float | None:

@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
-from tailrace.consumers.backoff import again_after, rules_for, seconds_left, timed_out
+from tailrace.consumers.backoff import again_after, seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
@@ -33,7 +33,7 @@ from tailrace.streams.history.events import event_body
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Failure
 from tailrace.streams.operations import Again, BrokenOperation, Operation, call, word
-from tailrace.streams.policies import Policy
+from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.process.logs import about
 from tailrace.streams.states import Status
 from tailrace.streams.store.commit import Committer

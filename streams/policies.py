@@ -1,11 +1,13 @@
 """Which platforms there are and the rules each one lives by."""
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.functions import functions
@@ -70,13 +72,13 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
         if self.attempts > self.max_starts:
             raise WrongField("attempts", "is above max_starts: so many attempts would never be opened")
 
-    def retrying(self, said: Retrying | None) -> "Policy":
-        """These rules, where a job says nothing else."""
-        if said is None:
-            return self
+    def retrying(self, said: Retrying) -> "Policy":
+        """These rules, where a job says nothing else. Raises `WrongField` when it contradicts them."""
         own = {name: value for name in Retrying.__struct_fields__ if (value := getattr(said, name)) is not None}
         return msgspec.structs.replace(self, **own)
 
+
+_read_retrying = msgspec.json.Decoder(Retrying).decode
 
 MANY: Final = Policy()  # the rules of a platform that is declared without any
 
@@ -144,6 +146,20 @@ def _checked(name: str) -> str:
         return check_platform(name)
     except WrongField as error:
         raise BadConfiguration(f"platform {name!r}: {error.reason}") from None
+
+
+def rules_for(policy: Policy, options: bytes | str | None) -> Policy:
+    """The rules of an accepted job, whose record keeps these options.
+
+    What contradicted the rules was refused when the job was accepted; if they have changed since, the stricter holds.
+    """
+    if not options:
+        return policy
+    said, rules = _read_retrying(options), copy.copy(policy)
+    for name in Retrying.__struct_fields__:
+        if (value := getattr(said, name)) is not None:
+            force_setattr(rules, name, value)  # `replace` would check them again
+    return rules
 
 
 @cache

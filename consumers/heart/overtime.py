@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 import anyio
 import structlog
 
-from tailrace.consumers.backoff import again_after, rules_for, timed_out
+from tailrace.consumers.backoff import again_after, timed_out
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.outcomes import failure_members
@@ -24,6 +24,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import read_leases_under
 from tailrace.streams.messages import Lease
 from tailrace.streams.operations import call
+from tailrace.streams.policies import rules_for
 from tailrace.streams.replies import read_record
 from tailrace.streams.store.commit import MOST_OPERATIONS
 from tailrace.streams.store.connection import ServerRefusal
@@ -120,7 +121,7 @@ class Overtime:
     async def _fail(self, keys: PlatformKeys, lease: Lease) -> None:
         """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
         record = await read_record(self._transitions.store, keys, lease.key)
-        rules = rules_for(self._to.policies[keys.platform], record.options or "")
+        rules = rules_for(self._to.policies[keys.platform], record.options)
         now_ms, started_ms = await read_clock(self._transitions.store), record.started_ms or 0
         first_ms = record.first_ms or started_ms
         outcome = timed_out(rules, (started_ms - first_ms) / 1000)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, Final
 
-from msgspec import Meta, Raw, Struct, json
+from msgspec import Meta, Raw, Struct
 from starlette.requests import Request
 
 from tailrace.gateway.backend import Backend
@@ -14,8 +14,8 @@ from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, Reply, 
 from tailrace.streams.history.events import End, iso, progress_of, read_end, read_members
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
-from tailrace.streams.options import KeptOptions, Priority, Retrying, kept_options
-from tailrace.streams.policies import Policy
+from tailrace.streams.options import KeptOptions, Priority, kept_options
+from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.replies import JobTimes, read_args, read_record, read_step, read_step_names, read_times
 from tailrace.streams.states import State
 from tailrace.streams.views.census import RunningNow, take_census
@@ -198,12 +198,9 @@ def facts_of(record: Record) -> dict[str, Any]:
 
 def limits_of(record: Record, policy: Policy) -> JobLimits:
     """What the job was given, else what the policy of its platform gives; None: no limit."""
-    said = json.decode(record.options, type=Retrying) if record.options else Retrying()
-    timeout = policy.timeout_seconds if said.timeout_seconds is None else said.timeout_seconds
-    lifetime = policy.lifetime_seconds if said.lifetime_seconds is None else said.lifetime_seconds
-    return JobLimits(
-        said.attempts or policy.attempts, policy.max_crashes, policy.max_starts, timeout or None, lifetime or None
-    )
+    rules = rules_for(policy, record.options)
+    timeout, lifetime = rules.timeout_seconds or None, rules.lifetime_seconds or None
+    return JobLimits(rules.attempts, rules.max_crashes, rules.max_starts, timeout, lifetime)
 
 
 def cancel_of(record: Record, end: End) -> CalledOff | None:

@@ -20,9 +20,9 @@ from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
 from tailrace.streams.views import listing
 from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed
-from tailrace.streams.views.overview import take_overviews
+from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence
-from tailrace.streams.words import Count, JobId, Ordinal, PlatformName, Seconds, Time, Word
+from tailrace.streams.words import Count, JobId, Ordinal, PlatformName, Time, Word
 
 route = group("platforms")
 
@@ -54,21 +54,9 @@ class JobsPage(Struct, frozen=True):
     next: str | None
 
 
-class PlatformSeen(Struct, frozen=True, kw_only=True, rename="camel"):
+class PlatformSeen(Overview, frozen=True, kw_only=True, rename="camel"):
     """A platform at a glance; of ended jobs, those that are still kept."""
 
-    platform: PlatformName
-    waiting: Count
-    running: Count
-    delayed: Count
-    completed: Count
-    failed: Count
-    cancelled: Count
-    oldest_waiting_seconds: Seconds | None
-    paused: bool
-    paused_by: str | None
-    paused_since: Time | None
-    held_seconds: Seconds | None
     consumers: list[str]
 
 

@@ -17,7 +17,7 @@ from tailrace.streams.views.presence import Presence
 def run(options: argparse.Namespace) -> int:
     platforms = ask(options, look)
     if options.json:
-        print_json([{**msgspec.to_builtins(each), "consumers": alive} for each, alive in platforms])
+        print_json([{**msgspec.structs.asdict(each), "consumers": alive} for each, alive in platforms])
         return 0
     counted = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
     steady = ("platform", *counted, "oldest", "workers")

@@ -16,6 +16,7 @@ from tailrace.streams.replies import to_record, which
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.server import read_clock
+from tailrace.streams.words import Count, PlatformName, Seconds, Time
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
 NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front
@@ -30,21 +31,21 @@ SEEN = (
 KEPT = SEEN.index("ended_kept")
 
 
-class Overview(Struct, frozen=True):
-    """Counts of one platform at one moment; of ended jobs, those that are still kept."""
+class Overview(Struct, frozen=True, rename="camel"):
+    """One platform at one moment, as clients get it; of ended jobs, those that are still kept."""
 
-    platform: str
-    waiting: int = 0
-    running: int = 0
-    delayed: int = 0
-    completed: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    oldest_waiting_seconds: float | None = None
-    paused: bool = False
-    paused_by: str | None = None
-    paused_since: str | None = None
-    held_seconds: float | None = None  # a handler found a rate exceeded: nothing starts before that
+    platform: PlatformName
+    waiting: Count
+    running: Count
+    delayed: Count
+    completed: Count
+    failed: Count
+    cancelled: Count
+    oldest_waiting_seconds: Seconds | None
+    paused: bool
+    paused_by: str | None
+    paused_since: Time | None
+    held_seconds: Seconds | None  # a handler found a rate exceeded: nothing starts before that
 
 
 async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
@@ -53,7 +54,11 @@ async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overvie
     now_ms, seen = await asyncio.gather(read_clock(store), which(store, all_keys, SEEN))
     used = [keys for keys in all_keys if keys.platform in seen]
     overviews = {each.platform: each for each in await look_at(store, used, now_ms)}
-    return [overviews.get(keys.platform) or Overview(keys.platform) for keys in all_keys]
+    return [overviews.get(keys.platform) or unused(keys.platform) for keys in all_keys]
+
+
+def unused(platform: str) -> Overview:
+    return Overview(platform, 0, 0, 0, 0, 0, 0, None, False, None, None, None)
 
 
 async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:

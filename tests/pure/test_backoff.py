@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.consumers.backoff import again_after, pause_seconds, rules_for, seconds_left, timed_out
+from tailrace.consumers.backoff import again_after, pause_seconds, seconds_left, timed_out
 from tailrace.consumers.outcomes import Failed
 from tailrace.streams.messages import Failure
-from tailrace.streams.policies import Policy
+from tailrace.streams.policies import Policy, rules_for
 
 BROKE = Failed(Failure("RuntimeError", "it broke"))
 
