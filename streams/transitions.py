@@ -244,9 +244,16 @@ class Transitions:
         answers = await self.run([(keys, [call.errors(most=most)]) for keys in platforms])
         return [broken(answer) or to_errors(answer) for answer in answers]
 
-    async def line(self, platform: PlatformKeys, key: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Line:
-        """See where a job stands in line, and what may hold it up."""
-        operation = call.line(platform, key=key, **rules_of("line", policy, siblings))
+    async def line(
+        self,
+        platform: PlatformKeys,
+        key: str,
+        policy: Policy,
+        siblings: tuple[str, ...] = (),
+        owners: Sequence[str] = (),
+    ) -> Line:
+        """See where a job stands in line, and which gates hold it up; `owners` are the consumers that are alive."""
+        operation = call.line(platform, key=key, owners=" ".join(owners), **rules_of("line", policy, siblings))
         return to_line(await self.one(platform, operation))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:

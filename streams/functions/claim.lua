@@ -94,7 +94,7 @@ if (state[4] or '') ~= lane then
   call('HSET', keys.control, 'lane', lane)
 end
 if tonumber(max_running) > 0 then
-  local free = max_running - call('HLEN', keys.leases)
+  local free = gates.free_slots(max_running)
   if #lane > 0 and math.min(room, free) > 0 then
     local turn
     free, turn = calls.lane_room(lane, free, state[5], state[6])
@@ -363,7 +363,7 @@ if full and #wanted == 0 then
   calls.stay_away(owner, state[3], soonest)
 elseif full then
   local most = tonumber(max_running)
-  local open = remains and not opens and (most == 0 or call('HLEN', keys.leases) + taken < most)
+  local open = remains and not opens and (most == 0 or gates.free_slots(most) > taken)
   rings = open and math.max(1, brought + rings - taken) or 0
   calls.stay_away(owner, state[3], soonest)
 elseif (more or stopped or rings > 0) and not state[1] then

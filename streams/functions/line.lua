@@ -9,15 +9,18 @@
 --       suspects    zset    jobs on their last chance
 --       control     hash    whether the platform is paused or held
 --       starts      list    the last starts
--- ARGV  key                  the job's key
---       lane                 the other platforms of its lane, separated by spaces
---       order                block | skip | strict: strict: nothing starts before a job that waits for another attempt
---       rate                 how many may start within rate_ms, 0: any number
---       rate_ms              the length of that window
---       max_running_per_key  how many of one limit key may run at a time, 0: any number
---       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms          the length of that window
--- Returns  six lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
+-- ARGV  key                      the job's key
+--       owners                   the consumers of its platform that are alive, separated by spaces
+--       max_running              how many may run at a time on this platform, or in its lane, 0: any number
+--       max_running_per_process  how many may run at a time in one consumer process
+--       lane                     the other platforms of its lane, separated by spaces
+--       order                    block | skip | strict: strict: nothing starts before a job that waits for another attempt
+--       rate                     how many may start within rate_ms, 0: any number
+--       rate_ms                  the length of that window
+--       max_running_per_key      how many of one limit key may run at a time, 0: any number
+--       key_rate                 how many of one limit key may start within key_rate_ms, 0: any number
+--       key_rate_ms              the length of that window
+-- Returns  seven lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; <1: as many run as may> <1: as many in its lane> <1: as many in each of the consumers>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = places.standing(record)
 
@@ -101,16 +104,14 @@ end
 local first = order == 'strict' and call('ZRANGE', keys.unfinished, 0, 0)[1]
 of_order[3] = first and first ~= key and first
 
-local of_lane = {}
-for sibling in string.gmatch(lane, '%S+') do
-  local there = call('HLEN', at(sibling, keys.leases))
-  if there > 0 then
-    of_lane[#of_lane + 1], of_lane[#of_lane + 2] = sibling, there
-  end
-end
+local limited = tonumber(max_running) > 0
+local in_lane, of_lane = gates.taken_in_lane(lane)
+local free = limited and gates.free_slots(max_running)
+local slots = { limited and free <= 0 and 1, limited and in_lane > 0 and free - in_lane <= 0 and 1,
+  gates.processes_full(owners, max_running_per_process, lane) and 1 }
 
 local held_ms = rates.held_until()
 return {
   { now_ms, call('HGET', keys.control, 'paused'), held_ms > tonumber(now_ms) and format('%.0f', held_ms),
     rates.closed_until(keys.starts, rate, rate_ms) or false, runs, call('ZSCORE', keys.suspects, key) and 1 },
-  count_before(), of_limit, of_order, running, of_lane }
+  count_before(), of_limit, of_order, slots, running, of_lane }

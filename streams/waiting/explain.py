@@ -1,6 +1,5 @@
 """Looks at the line of a platform for a job that waits, and explains why it does."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -15,7 +14,7 @@ from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import Presence
-from tailrace.streams.waiting.reasons import Case, Waiting, explain
+from tailrace.streams.waiting.reasons import Case, Waiting, explain, serving
 
 log = structlog.get_logger()
 
@@ -36,10 +35,10 @@ class WaitExplainer:
             return None
         policy = self._platforms[keys.platform]
         try:
-            line, consumers = await asyncio.gather(
-                self._transitions.line(keys, record.key, policy, self._platforms.siblings(keys.platform)),
-                self._presence.glance(),
-            )
+            seen = await self._presence.glance()
+            consumers = None if seen is None else [each for each in seen if keys.platform in each.platforms]
+            siblings = self._platforms.siblings(keys.platform)
+            line = await self._transitions.line(keys, record.key, policy, siblings, serving(consumers))
             return explain(
                 Case(
                     record=record,
@@ -47,7 +46,7 @@ class WaitExplainer:
                     retrying=is_retrying(events),
                     policy=policy,
                     line=line,
-                    consumers=None if consumers is None else [c for c in consumers if keys.platform in c.platforms],
+                    consumers=consumers,
                 )
             )
         except (BrokenOperation, ServerRefusal, ValueError, OverflowError) as error:

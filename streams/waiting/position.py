@@ -40,14 +40,18 @@ class Line(Struct, frozen=True):
     order_runs: bool  # whether that one runs
     suspect: bool  # it waits for a process that runs nothing else
     unfinished: str | None  # in strict order: the job that nothing starts before
+    slots_full: bool  # as many run as may
+    lane_full: bool  # the same with those of other platforms of its lane
+    processes_full: bool  # each consumer runs as many as it may
     lane: dict[str, int]  # what runs on other platforms of its lane
 
 
 def to_line(answer: Sequence[Any]) -> Line:
     """What `line` answers; ValueError or OverflowError: a number in the store is none."""
-    (now_ms, paused, held_until_ms, rate_until_ms, runs, suspect), place, limit, order, running, lane = answer
+    (now_ms, paused, held_until_ms, rate_until_ms, runs, suspect), place, limit, order, slots, running, lane = answer
     limit_full, limit_until_ms, limit_before = limit or (None, None, None)
     before, order_runs, unfinished = order
+    slots_full, lane_full, processes_full = (gate is not None for gate in slots)
     return Line(
         now_ms=int(now_ms),
         paused=paused,
@@ -71,6 +75,9 @@ def to_line(answer: Sequence[Any]) -> Line:
         order_runs=order_runs is not None,
         suspect=suspect is not None,
         unfinished=text(unfinished) if unfinished else None,
+        slots_full=slots_full,
+        lane_full=lane_full,
+        processes_full=processes_full,
         lane={text(name): int(runs) for name, runs in zip(*[iter(lane)] * 2, strict=True)},
     )
 

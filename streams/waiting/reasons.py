@@ -54,9 +54,14 @@ class Case(Struct, frozen=True):
     def named(self, jobs: Sequence[Running], count: int = 0) -> str:
         return some([self.id(job.key) for job in jobs], count)
 
-    def serving(self) -> int | None:
-        """How many consumers may take it; None: nobody has looked."""
-        return None if self.consumers is None else sum(each.alive is not False for each in self.consumers)
+    @property
+    def serving(self) -> list[str]:
+        return serving(self.consumers)
+
+
+def serving(consumers: Sequence[ConsumerPresence] | None) -> list[str]:
+    """Those of some consumers that may take a job: all but the silent ones."""
+    return [each.owner for each in consumers or () if each.alive is not False]
 
 
 def explain(case: Case) -> Waiting:
@@ -91,7 +96,7 @@ def closed(case: Case) -> Iterator[Reason]:
         by, since = read_pause(line.paused)
         told = f" by {by}" * bool(by) + f" since {since}" * bool(since)
         yield Reason("paused", f"The platform {name} is paused{told}: nothing starts until it is resumed.", by=by)
-    if case.consumers is not None and not case.serving():
+    if case.consumers is not None and not case.serving:
         silent = some([consumer.owner for consumer in case.consumers])
         told = f"No consumer of {name} is alive; silent: {silent}." if silent else f"No consumer of {name} is known."
         yield Reason("no_consumer", told)
@@ -153,16 +158,16 @@ def limited(case: Case) -> Iterator[Reason]:
 def busy(case: Case) -> Iterator[Reason]:
     """As many run as may, or as the consumers take."""
     running, runs, name = case.line.running, case.line.runs, case.record.platform
-    room = (case.serving() or 0) * case.policy.max_running_per_process
     elsewhere = case.line.lane
-    if case.policy.max_running and elsewhere and runs + sum(elsewhere.values()) >= case.policy.max_running:
+    if case.line.lane_full:
         most = f"The lane {case.policy.lane} runs {counted(case.policy.max_running, 'job')} at a time"
         there = ", ".join(f"{count} of {platform}" for platform, count in sorted(elsewhere.items()))
         yield Reason("lane", f"{most}, and {there} {'is' if sum(elsewhere.values()) == 1 else 'are'} running.")
-    if case.policy.max_running and runs >= case.policy.max_running:
+    if case.line.slots_full:
         most = f"{name} runs {counted(case.policy.max_running, 'job')} at a time"
-    elif room and runs >= room:
-        most = f"The consumers of {name} run {counted(room, 'job')} at a time"
+    elif case.line.processes_full:
+        slots = len(case.serving) * case.policy.max_running_per_process
+        most = f"The consumers of {name} run {counted(slots, 'job')} at a time"
     else:
         return
     if not running:  # leases that nobody can read

@@ -378,3 +378,21 @@ async def test_leases_that_cannot_be_read_take_slots_too(store: Store) -> None:
     await desk.submit("a")
     (reason,) = (await why("a")).reasons
     assert reason == Reason("busy", "shop runs 1 job at a time, and that many are running.")
+
+
+async def test_slots_of_a_silent_consumer_are_not_those_of_the_others(store: Store) -> None:
+    desk = Desk(store, max_running_per_process=1)
+    line = desk.transitions.line
+    await desk.submit("a", "b", "c")
+    await desk.claim("ann")
+    await desk.claim("bob")
+    for owners, full in ((), False), (("ann",), True), (("ann", "bob"), True), (("ann", "bob", "cid"), False):
+        assert (await line(desk.keys, "c", desk.policy, owners=owners)).processes_full is full
+
+
+async def test_platforms_of_a_lane_share_the_slots_of_a_process(store: Store) -> None:
+    pages, products = (Desk(store, name, max_running_per_process=1, lane="goods") for name in ("pages", "products"))
+    await products.start("x")
+    await pages.submit("a")
+    seen = await pages.transitions.line(pages.keys, "a", pages.policy, ("products",), ("ann",))
+    assert (seen.processes_full, seen.slots_full, seen.lane_full) == (True, False, False), "nothing else is limited"

@@ -1,4 +1,5 @@
 -- calls: which consumers look for work: what a claim tells of its owner, and when others are called instead.
+-- Uses  gates
 -- Keys  jobs due alarms leases beats idle called control
 
 -- A consumer that claims is not called any more; answers when it was called, if it was.
@@ -83,8 +84,8 @@ local function take_turn(lane, free, since_us, free_ms)
   since_us = tonumber(since_us or now_us)
   local fresh = vacated > 0 or (free_ms and math.abs(now_ms - free_ms) < TURN_MS)
   local before = {}
+  free = free - gates.taken_in_lane(lane)
   for sibling in string.gmatch(lane, '%S+') do
-    free = free - call('HLEN', at(sibling, keys.leases))
     if tonumber(call('HGET', at(sibling, keys.control), 'lane_since_us') or since_us) < since_us then
       before[#before + 1] = at(sibling, keys.control)
     end

@@ -1,6 +1,42 @@
--- gates: what a job needs to start: its order, and what its limit key allows. `claim` asks, `line` tells why a job waits.
+-- gates: what a job needs to start: a slot, its order, and what its limit key allows. `claim` asks, `line` tells why a job
+-- waits.
 -- Uses  entries lease places rates
--- Keys  jobs alarms limits orders
+-- Keys  jobs alarms leases limits orders
+
+-- How many more jobs of a platform may run, of `max_running`; those of its lane not counted.
+function gates.free_slots(max_running)
+  return max_running - call('HLEN', keys.leases)
+end
+
+-- How many slots the other platforms of its lane take, and each of them that takes some with its number, in turn.
+function gates.taken_in_lane(lane)
+  local taken, platforms = 0, {}
+  for sibling in string.gmatch(lane, '%S+') do
+    local running = call('HLEN', at(sibling, keys.leases))
+    if running > 0 then
+      taken = taken + running
+      platforms[#platforms + 1], platforms[#platforms + 2] = sibling, running
+    end
+  end
+  return taken, platforms
+end
+
+-- Whether each of these consumer processes runs as many jobs as it may, in all platforms of its lane. `claim` does not
+-- ask: a process sends one nonce for each of its free slots.
+function gates.processes_full(owners, max_running_per_process, lane)
+  local full = false
+  for owner in string.gmatch(owners, '%S+') do
+    local running = call('SCARD', holds(owner))
+    for sibling in string.gmatch(lane, '%S+') do
+      running = running + call('SCARD', at(sibling, holds(owner)))
+    end
+    full = running >= tonumber(max_running_per_process)
+    if not full then
+      return false
+    end
+  end
+  return full
+end
 
 -- The job of an order that keeps another one waiting, and whether it runs; nothing: none does.
 function gates.before(order, key)
