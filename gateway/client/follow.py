@@ -5,11 +5,11 @@ What is raised is one tree; wrong arguments are a ValueError.
     FollowError
     ├── NoSuchJob              no job of that id is kept, or the key is not for its platform
     ├── GatewayRefused         asking again would not help: `status` and `code` say why
-    ├── GatewayAway            nobody answered for as long as the caller has patience
+    ├── GatewayAway            no gateway answered for as long as the caller has patience
     ├── HistoryReset           what was told is no longer the history of the job
     └── NotAGateway            something else answers at the address
 
-It stands apart from `streams.errors`: whoever follows a job over HTTP needs no store, and `streams` brings redis along.
+It stands apart from `streams.errors`: to follow a job over HTTP takes no store, and `streams` imports redis.
 """
 
 import logging
@@ -27,13 +27,13 @@ from tailrace.gateway.client.connection import Exchange, NotHTTP, NotTrusted, re
 from tailrace.gateway.client.event_stream import Frames, TooLarge
 
 OPEN_SECONDS: Final = 20.0  # until an answer begins
-SILENCE_SECONDS: Final = 45.0  # a gateway says something every 15 s: after three times that nobody is there any more
+SILENCE_SECONDS: Final = 45.0  # a gateway sends something every 15 s: after three times that, the connection is dead
 SETTLED_SECONDS: Final = 1.0  # a stream that is open for so long is a live one, even when nothing has happened
 RETRY_SECONDS: Final = 0.5  # the first pause, unless the stream names another; then twice as long each time
 SHORTEST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 15.0
 LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
-HICCUPS: Final = 3  # so many failures in a row are worth a word
+HICCUPS: Final = 3  # this many failures in a row are logged as a warning
 PROBLEM_BYTES: Final = 64 * 1024
 
 PASSING: Final = frozenset({408, 425, 429})  # and all from 500 on: the same request may be served later
@@ -52,7 +52,7 @@ class FollowError(Exception):
 
 
 class NoSuchJob(FollowError):
-    """It never was, its retention has passed, or it is not for whoever asks."""
+    """There never was such a job, its retention has passed, or the key is not for its platform."""
 
 
 class GatewayRefused(FollowError):
@@ -69,7 +69,7 @@ class GatewayAway(FollowError):
 
 
 class HistoryReset(FollowError):
-    """The store has lost events that were told already, or never had the one to go on after: begin anew."""
+    """The store lost events that were told already, or never had the event `after`: follow from the beginning."""
 
 
 class NotAGateway(FollowError):
@@ -88,8 +88,9 @@ async def follow(
     """Each event of a job once, in order, from the first to the end of the job; each is the JSON of the event.
 
     Connections that break, fall silent or are refused for the moment are opened again, with the id of the last event.
-    `after` is the `id` of an event: go on behind it. `patience_seconds` is how long nobody may answer; without it, for
-    ever. Leave a loop early and the connection goes with the generator; `contextlib.aclosing` closes it at once.
+    `after` is the `id` of an event: go on behind it. `patience_seconds` is how long the gateway may be away; without
+    it, for ever. The connection closes with the generator; after a loop that you leave early, `contextlib.aclosing`
+    closes it at once.
     """
     following = Following(job, url, key, after, patience_seconds, tls)
     try:
@@ -101,7 +102,7 @@ async def follow(
 
 
 class Later(ConnectionError):
-    """Somebody answered that they cannot answer now."""
+    """The answer says to ask again later."""
 
     def __init__(self, status: int, seconds: float) -> None:
         super().__init__(f"the answer was {status}")
@@ -109,7 +110,7 @@ class Later(ConnectionError):
 
 
 class Following:
-    """What `follow` knows from one connection to the next."""
+    """What `follow` keeps from one connection to the next."""
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class Following:
     # One connection
 
     async def _receive(self) -> bytes:
-        """The next piece of the stream. Raises OSError when the stream is to be opened anew."""
+        """The next piece of the stream. Raises OSError when the stream has to be opened again."""
         if self._exchange is None:
             await self._open()
         if self._over or self._exchange is None:
@@ -196,13 +197,11 @@ class Following:
         elif not exchange.headers.get("content-type", "").lower().startswith("text/event-stream"):
             raise NotAGateway(f"{self._address.netloc} answered with something that is no stream of events", self._job)
         elif (encoding := exchange.headers.get("content-encoding", "").strip().lower()) not in {"", "identity"}:
-            sentence = (
-                f"{self._address.netloc} answered in {encoding[:20]!r}, which nobody asked for: let proxies leave it"
-            )
+            sentence = f"{self._address.netloc} answered in {encoding[:20]!r}: let no proxy compress streams"
             raise NotAGateway(sentence, self._job)
 
     async def _refused(self, exchange: Exchange) -> None:
-        """Raise what an answer means that is no stream."""
+        """Raise the error for an answer that is not a stream."""
         status = exchange.status
         if status in PASSING or status >= 500:
             asked = exchange.headers.get("retry-after", "")
@@ -224,7 +223,7 @@ class Following:
         raise GatewayRefused(self._job, status, code, str(detail))
 
     def _take(self, chunk: bytes) -> list[dict[str, Any]]:
-        """The events in this piece of the stream; what comes after an end or a reset is nobody's."""
+        """The events in this piece of the stream; what comes after an end or a reset is left out."""
         events = []
         for frame in self._frames.feed(chunk):
             if frame.event == "message":
@@ -261,7 +260,7 @@ class Following:
         self._failures = 0
 
     async def _rest(self, error: OSError) -> None:
-        """Stay away for a while, longer after each failure; by chance, so that many clients do not come as one."""
+        """Stay away for a while, longer after each failure; a random time, so that many clients do not come at once."""
         await self.aclose()
         reason = str(error) or "nothing was heard"
         longest = min(LONGEST_PAUSE_SECONDS, self._retry_seconds * 2 ** min(self._failures, 10))

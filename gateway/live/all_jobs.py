@@ -1,7 +1,7 @@
 """One stream of many jobs: every event from `started` on, as it happens, of all platforms or of some.
 
-It tells what happens now. A client that was away, or that reads so slowly that it is cut off, is told `reset` when it
-comes back: what it shows may have a gap, and the histories of its jobs tell the rest.
+It tells what happens now. A client that comes back after it was away, or was cut off because it read too slowly, gets
+`reset`: it may have missed events, and the histories of its jobs have them.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tailrace.gateway.live.live import Live
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
-FEED_SECONDS = 1.0  # for the feed to be read again, when nobody has watched before
+FEED_SECONDS = 1.0  # for the feed to be read again, when this is the first client
 
 # The library would cut streams off within half a second of a signal; ours say farewell when the server closes them.
 AppStatus.enable_automatic_graceful_drain = False

@@ -1,4 +1,4 @@
-"""A channel: the visible history of one watched job as frames, encoded once and shared by all who watch it."""
+"""A channel: the visible history of one watched job as frames, encoded once and shared by all its watchers."""
 
 import time
 from typing import Protocol
@@ -14,7 +14,7 @@ CHUNK_BYTES = 64 * 1024  # one send: what a slow client may hold up of our memor
 
 
 class Watcher(Protocol):
-    """Somebody who wants to know when a channel changed."""
+    """Is called when a channel changed."""
 
     def wake(self) -> None: ...
 
@@ -71,7 +71,7 @@ class HeldFrames:
         return True
 
     def follow(self, hint: Hint) -> bool:
-        """Take a word of the feed if it is the very next event or an old one. False: only the log can tell."""
+        """Take a hint of the feed if it is the very next event or an old one. False: only the log can tell."""
         if hint.seq <= self.seq:
             if hint.event is None or hint.seq <= self.base:
                 return True
@@ -121,7 +121,7 @@ class Channel:
         self.generation = 0  # counts how often what was shown turned out not to be the history
         self.gone = False  # the job is no longer kept
         self.reading = False  # a read of the log is under way: only it may change the channel
-        self._heard = 0.0  # when the last word of it came
+        self._heard = 0.0  # when the feed or the log last told of it
         self._wanted: int | None = None  # the number of the event to begin behind
         self._held: HeldFrames | None = None
         self._draft: HeldFrames | None = None  # another beginning, as far as it was read
@@ -148,7 +148,7 @@ class Channel:
 
     @property
     def quiet_seconds(self) -> float:
-        """How long ago the last word of it came, from the feed or from the log."""
+        """How long ago the feed or the log last told of it."""
         return time.monotonic() - self._heard
 
     @property
@@ -189,7 +189,7 @@ class Channel:
         return False
 
     def follow(self, hint: Hint) -> bool:
-        """Take a word of the feed if it is the very next event or an old one. False: only the log can tell."""
+        """Take a hint of the feed if it is the very next event or an old one. False: only the log can tell."""
         self._heard = time.monotonic()
         return self._held is not None and not self.unread and self._held.follow(hint)
 

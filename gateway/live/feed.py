@@ -1,4 +1,4 @@
-"""The feed: one blocking read for all platforms of this process, while anybody watches anything."""
+"""The feed: one blocking read for all platforms of this process, while there is a stream to serve."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class Feed:
-    """Tells `live` what happens. Whenever it may have missed something, it says so."""
+    """Tells `live` of every event, and when some may have been missed."""
 
     def __init__(self, store: Store, platforms: Iterable[str], live: Live) -> None:
         self._store = store
@@ -41,12 +41,12 @@ class Feed:
                     self._live.doubt()
                     self._live.heard.set()
                     await self._listen(store, ends)
-            except Exception as error:  # above all an absent store; but nothing may end the feed of everybody
+            except Exception as error:  # most often the store is away; but no error may end the feed
                 if not pause_seconds:
                     log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
-                # The logs may be there even if the feed is not. Who hears of all jobs is told when the store is back.
+                # The logs may be there even if the feed is not. Streams of all jobs hear of it when the store is back.
                 self._live.compare() if isinstance(error, AWAY) else self._live.doubt()
             finally:
                 self._live.heard.clear()
@@ -67,19 +67,19 @@ class Feed:
                     cursors[name], read[name] = end.cursor, end.added
                 else:
                     cursors[name], read[name] = newest, read[name] + len(entries)
-        self._live.heard.clear()  # at once: whoever comes now waits until it is read again
+        self._live.heard.clear()  # at once: a client that comes now waits until it is read again
 
 
 def was_cut(end: FeedEnd, read: int, more: int) -> bool:
-    """Whether a stream lost entries that we had not read: a read from such a place skips in silence.
+    """Whether a stream lost entries before they were read: a read from such a place skips them in silence.
 
-    Whoever has read everything but what it lost may find the entry of its cursor gone, and has missed nothing; so
-    entries are counted. The feed keeps a minute, and not more than far above what one read brings: it can only be cut
-    when the read came back full, or long after the one before. Fewer than we have read: it is another stream.
+    The entry of the cursor may be gone although nothing was missed, so entries are counted. The feed keeps a minute,
+    and far more than one read brings: it can only be cut when a read came back full, or long after the one before.
+    Fewer entries than were read: it is another stream.
     """
     return end.trimmed > read or end.added < read + more
 
 
 def far_apart(cursor: str, newest: str) -> bool:
-    """Whether so much time is between two entries that the feed may have forgotten some in between."""
+    """Whether two entries are so far apart in time that the feed may have dropped some in between."""
     return entry_order(newest)[0] - entry_order(cursor)[0] >= LONG_MS

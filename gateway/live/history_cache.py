@@ -54,7 +54,7 @@ class KeptHistories:
         if job_id not in self._next:
             self._next[job_id] = asyncio.get_running_loop().create_future()
         answer = self._next[job_id]
-        if job_id not in self._readers:  # a task of its own: the caller's may be cancelled
+        if job_id not in self._readers:  # its own task: the caller's may be cancelled
             self._readers[job_id] = asyncio.create_task(self._answer(keys, key))
         return await asyncio.shield(answer)
 

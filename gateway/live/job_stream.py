@@ -23,11 +23,11 @@ from tailrace.streams.keys import PlatformKeys
 
 PATH: Final = "/research/stream/"
 
-SHARED_BYTES = 4096  # from here on what is sent is never copied: thousands of slow clients hold the same bytes
+SHARED_BYTES = 4096  # larger chunks are not copied: thousands of slow clients hold the same bytes
 
 
 class StreamConnection(Protocol):
-    """What a stream needs of the connection that its request came by."""
+    """What a stream needs of the connection of its request."""
 
     transport: asyncio.Transport
     flow: FlowControl
@@ -159,7 +159,7 @@ class Stream(Response):
             before += RESET
         self._cursor, events = self._channel.after(self._cursor)
         over = self._cursor == self._channel.end and self._channel.ended
-        if self._channel.gone and not self._channel.ended:  # who comes back hears that there is no such job
+        if self._channel.gone and not self._channel.ended:  # a client that comes back gets 404
             return (before + RESET,), True
         if not over and not events and self._ping_due:
             before += PING

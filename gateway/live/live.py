@@ -18,7 +18,7 @@ from tailrace.streams.store.connection import Store
 BATCH = 100  # logs read in one trip
 PIECE = 100  # entries of each
 TURN = 250  # events after which others have their turn: a few milliseconds of this process
-SURE_SECONDS = 1.0  # that a job was there; whoever comes later than that after the last word has us look
+SURE_SECONDS = 1.0  # that a job is still there after the last event; for a client that comes later the log is read
 LONGEST_PAUSE_SECONDS = 2.0  # between tries while the store is away
 CLOSING = "this gateway ends"
 
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Listener(Protocol):
-    """Somebody who wants to hear of every job of some platforms."""
+    """Wants to hear of every job of some platforms."""
 
     def wants(self, platform: str) -> bool: ...
     def hear(self, frames: Sequence[JobFrame]) -> None: ...
@@ -37,7 +37,7 @@ class Listener(Protocol):
 
 
 class Live:
-    """A job has a channel while somebody watches it. The feed is a hint, the log is the truth."""
+    """A job has a channel while it is watched. The feed is a hint, the log is the truth."""
 
     def __init__(self, store: Store) -> None:
         self.closing = False
@@ -46,7 +46,7 @@ class Live:
         self._store = store
         self._channels: dict[tuple[str, str], Channel] = {}
         self._listeners: set[Listener] = set()
-        self._behind: dict[Channel, list[asyncio.Future[None]]] = {}  # and who waits for it to catch up
+        self._behind: dict[Channel, list[asyncio.Future[None]]] = {}  # and the callers that wait for each
         self._waiting: set[asyncio.Future[None]] = set()  # for any channel to catch up
         self._work = asyncio.Event()
 
@@ -60,7 +60,7 @@ class Live:
         return sum(platform in platforms for platform, _ in self._channels)
 
     def watches(self, platform: str) -> Callable[[str], bool]:
-        """Whether somebody watches a job of a platform, by its key."""
+        """Tells of each key of a platform whether its job is watched."""
         if any(listener.wants(platform) for listener in self._listeners):
             return lambda _: True
         return lambda key: (platform, key) in self._channels
@@ -77,7 +77,7 @@ class Live:
             self._rest()
 
     def _rest(self) -> None:
-        """Without anybody to tell, the feed need not be read."""
+        """Without watchers and listeners, the feed need not be read."""
         if not self._channels and not self._listeners:
             self.watched.clear()
 
@@ -138,7 +138,7 @@ class Live:
             channel.wake()
 
     def doubt(self, platform: str | None = None) -> None:
-        """Words of the feed may have been missed, on one platform or on all: look at the logs."""
+        """Events may have been missed, on one platform or on all: read the logs."""
         for listener in self._listeners:
             if platform is None or listener.wants(platform):
                 listener.doubt()
@@ -152,7 +152,7 @@ class Live:
         self._work.set()
 
     async def look(self, seconds: float) -> None:
-        """Compare watched jobs of which no word came with their logs, every so often: no event tells of a removal."""
+        """Compare quiet watched jobs with their logs, every so often: no event tells of a removal."""
         while True:
             await asyncio.sleep(seconds)
             for channel in self._channels.values():
@@ -161,7 +161,7 @@ class Live:
                     self._work.set()
 
     def close(self) -> None:
-        """End every stream; the clients come back by themselves, to whoever serves then."""
+        """End every stream; the clients come back by themselves, to any gateway."""
         self.closing = True
         settle(list(self._waiting), NoStore(CLOSING))  # a store that hangs must not hold us up
         for listener in self._listeners:
@@ -180,7 +180,7 @@ class Live:
                 pause_seconds = 0.0
             except AWAY:  # the feed says so in the log
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
-                try:  # whoever comes meanwhile is a reason to try at once
+                try:  # a client that comes meanwhile is a reason to try at once
                     await asyncio.wait_for(self._work.wait(), pause_seconds)
                 except TimeoutError:
                     self._work.set()
@@ -190,7 +190,7 @@ class Live:
         return channel, self._behind.pop(channel)
 
     async def _read(self, behind: dict[Channel, list[asyncio.Future[None]]]) -> None:
-        """Bring these channels up to their logs and tell those who wait."""
+        """Bring these channels up to their logs and answer the callers that wait."""
         channels = [channel for channel in behind if channel.watchers]
         for channel in channels:
             channel.reading = True
@@ -228,7 +228,7 @@ class Live:
                 raise
 
     def _put_back(self, behind: dict[Channel, list[asyncio.Future[None]]], error: Exception) -> None:
-        """The store went away: who waits hears it, and what was shown before is brought up to date later."""
+        """The store went away: callers hear of it, and channels with watchers are brought up to date later."""
         for channel, waiting in behind.items():
             if not channel.unread:
                 self._behind.setdefault(channel, [])
