@@ -104,7 +104,7 @@ class Attempt(AttemptFacts[Args]):
         self._shown: set[Step] | None = None
         self._saved: dict[str, bytes] | None = None  # what steps gave, once that was asked for
         self._steps: set[str] = set()  # whose function runs, or whose result is on its way to the store
-        self._answer: asyncio.Future[Any] | None = None  # to what is on its way to the store: one thing at a time
+        self._answer: asyncio.Future[Any] | None = None  # to the operation on its way to the store: one at a time
         self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
 
     async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
@@ -126,7 +126,7 @@ class Attempt(AttemptFacts[Args]):
         except Exception as error:  # encoding runs code of the data's own types
             raise unwritable("data", error) from error
         if len(event) > LARGEST_EVENT:
-            raise ValueError(f"the report of step {step} has {len(event)} bytes; over 1 MB does not go into the store")
+            raise ValueError(f"the report of step {step} has {len(event)} bytes; at most 1 MB goes into the store")
         self._reported += len(event)
         if self._reported > LARGEST_HISTORY:
             raise ValueError("the reports of one attempt have over 16 MB in all; report less, or less often")
@@ -175,7 +175,7 @@ class Attempt(AttemptFacts[Args]):
         except Exception as error:  # encoding runs code of the result's own types
             raise unwritable(f"the result of step {name!r}", error) from error
         if len(value) > LARGEST_EVENT:
-            raise ValueError(f"step {name} gave {len(value)} bytes; over 1 MB does not go into the store")
+            raise ValueError(f"step {name!r} gave {len(value)} bytes; at most 1 MB goes into the store")
         await self.quiet()
         most = self._rules.max_step_bytes
         said = call.save(self._keys, key=self.job.key, nonce=self.fence, most=most, name=name, value=value)
@@ -235,11 +235,11 @@ class Attempt(AttemptFacts[Args]):
 
     @property
     def busy(self) -> bool:
-        """Whether something it said has not been answered."""
+        """Whether an operation of it has not been answered."""
         return self._answer is not None
 
     async def quiet(self) -> None:
-        """Wait until everything said so far has been answered: what had to be sent again must not be overtaken."""
+        """Wait until all operations sent so far are answered: one that is sent again must not be overtaken."""
         while self.busy:
             turn = asyncio.get_running_loop().create_future()
             self._turns = (*self._turns, turn)
@@ -251,19 +251,19 @@ def check_report(step: object, of: object, message: object) -> None:
     if isinstance(step, str):
         check_name(step)
     elif isinstance(step, bool) or not isinstance(step, int):
-        raise TypeError(f"step: it is a whole number or a name, not {type(step).__name__}")
+        raise TypeError(f"step: expected a whole number or a name, not {type(step).__name__}")
     elif not 0 <= step <= LARGEST_NUMBER:
-        raise ValueError(f"step: it is a number from 0 to {LARGEST_NUMBER}, not {shortened(step)}")
+        raise ValueError(f"step: expected a number from 0 to {LARGEST_NUMBER}, not {shortened(step)}")
     if of is not None:
         if isinstance(of, bool) or not isinstance(of, int):
-            raise TypeError(f"of: it is a whole number or None, not {type(of).__name__}")
+            raise TypeError(f"of: expected a whole number or None, not {type(of).__name__}")
         if not 1 <= of <= LARGEST_NUMBER:
-            raise ValueError(f"of: it is a number from 1 to {LARGEST_NUMBER}, not {shortened(of)}")
+            raise ValueError(f"of: expected a number from 1 to {LARGEST_NUMBER}, not {shortened(of)}")
         if isinstance(step, int) and step > of:
             raise ValueError(f"step: {step} is beyond of={of}")
     if message is not None:
         if not isinstance(message, str):
-            raise TypeError(f"message: it is a string or None, not {type(message).__name__}")
+            raise TypeError(f"message: expected a string or None, not {type(message).__name__}")
         check_text(message, "message")
 
 
@@ -278,7 +278,7 @@ def check_text(text: str, name: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{name}: it has half of a surrogate pair, which is no text") from None
+            raise ValueError(f"{name}: half of a surrogate pair is not text") from None
 
 
 def shortened(number: int) -> str:
@@ -287,6 +287,6 @@ def shortened(number: int) -> str:
 
 
 def unwritable(argument: str, error: Exception) -> Exception:
-    """The same error for the handler, naming what it gave us."""
+    """The same error for the handler, naming the argument."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"{argument}: it cannot be written as JSON: {said_by(error)}")
+    return kind(f"{argument}: cannot be written as JSON: {said_by(error)}")

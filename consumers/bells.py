@@ -25,7 +25,7 @@ class Bells:
     """The bells of one consumer."""
 
     def __init__(self, store: Store, bells: Mapping[str, Ring]) -> None:
-        """`bells`: the key of each bell, and what is to be done when it rings."""
+        """`bells`: the key of each bell, and the function to call when it rings."""
         self._store = store
         self._bells = bells
 
@@ -55,6 +55,6 @@ class Bells:
                 if heard:
                     self._bells[heard]()
                     await asyncio.sleep(0)  # the claim goes out before this link listens again
-                    if len(names) > 1:  # the first one that has rung is heard: the others are not to wait for ever
+                    if len(names) > 1:  # the first that has rung is heard: the others must not wait forever
                         names.remove(heard)
                         names.append(heard)

@@ -1,4 +1,4 @@
-"""Hooks around attempts: what is to happen before and after each handler of a set.
+"""Hooks around attempts: functions that run before and after each handler of a set.
 
 A hook is `async def hook(attempt, call_next)`. It waits for `call_next()` once, and may look at what that returns or
 raises. What it returns itself is not used, and an error that it keeps to itself is raised all the same: a hook can make
@@ -48,7 +48,7 @@ async def call_through(hooks: Sequence[Hook], attempt: Attempt[Any], call: CallN
     try:
         await hooks[0](attempt, inner)
     except BaseException:
-        if isinstance(inner.error, Lost | Cancelled):  # whatever the hook makes of it
+        if isinstance(inner.error, Lost | Cancelled):  # also when the hook raises another error
             raise inner.error from None
         raise
     if inner.error is not None:

@@ -64,7 +64,7 @@ class Released(Struct, frozen=True):
 
 
 class Mute(Struct, frozen=True):
-    """The attempt no longer owns its job: there is nothing left to say."""
+    """The attempt no longer owns its job: nothing is written."""
 
 
 Outcome = Completed | Failed | Delayed | Released | Mute
@@ -115,7 +115,7 @@ def said_by(error: BaseException) -> str:
     try:
         return _safe(str(error))
     except Exception:
-        return "it cannot say what is wrong: its own __str__ fails"
+        return "the error has no message: its __str__ fails"
 
 
 def failure_members(outcome: Failed) -> bytes:

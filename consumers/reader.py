@@ -64,7 +64,7 @@ class Reader:
         self._committer.nudge()
 
     def refuse(self) -> None:
-        """Hand back whatever a claim that is still under way brings."""
+        """Hand back the jobs that a claim under way still brings."""
         self._refusing = True
 
     def ring(self) -> None:

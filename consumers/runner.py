@@ -119,7 +119,7 @@ class Runner:
         self._stop_once(nonce, Released())
 
     def _stop_once(self, nonce: str, ending: Outcome) -> None:
-        """The heart repeats what it knows: an attempt that is stopping already is left to its clean-up."""
+        """The heart repeats what it knows: an attempt that is stopping is not cancelled again in its clean-up."""
         running = self.running.get(nonce)
         if running and running.ending is None and not running.settling:
             self._stop(running, ending)
@@ -139,11 +139,11 @@ class Runner:
         running.timer = asyncio.get_running_loop().call_later(self._process.obey_seconds, insist)
 
     def lose(self, nonce: str) -> None:
-        """The store says that this attempt is no longer ours: end it, quietly."""
+        """This consumer no longer owns the job: end the attempt without an outcome."""
         self._stop_once(nonce, Mute())
 
     def release_all(self) -> None:
-        """Hand everything back now. The handlers are cancelled; whatever they still do is refused by the fence."""
+        """Hand everything back now. The handlers are cancelled; what they still write is refused by the fence."""
         for running in list(self.running.values()):
             if not running.settling:
                 self._end(running, Released())
@@ -174,7 +174,7 @@ class Runner:
             running.task.cancel()
 
     async def _live(self, running: RunningAttempt) -> None:
-        """Whatever a handler does, its attempt ends in an outcome: one that never settled would run for ever."""
+        """Run an attempt to its outcome in any case: one without an outcome would count as running forever."""
         claim, platform, owner = running.claim, self._keys.platform, self._process.owner
         about(job=self._keys.id(claim.key), attempt=claim.number, platform=platform, owner=owner)
         outcome: Outcome
@@ -220,7 +220,7 @@ class Runner:
             return
         try:
             operation = self._operation(running, outcome)
-        except Exception as error:  # a delay that is no number any more: whatever it is, the attempt must be settled
+        except Exception as error:  # such as a delay that is not a number: the attempt must be settled all the same
             operation = self._operation(running, Failed(failure_of(error)))
         self._committer.say(operation, lambda answer: self._settled(running, answer))
 
@@ -234,7 +234,7 @@ class Runner:
             else:
                 if len(event) <= LARGEST_EVENT:
                     return call.complete(self._keys, key=claim.key, nonce=claim.nonce, event=event)
-                message = f"the result has {len(event)} bytes; over 1 MB does not go into the store"
+                message = f"the result has {len(event)} bytes; at most 1 MB goes into the store"
             outcome = Failed(Failure("WrongResult", message), final=True)
         if isinstance(outcome, Released):
             return call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)

@@ -1,4 +1,4 @@
-"""Runs a handler without a store, as a consumer would: for the tests of those who write handlers."""
+"""Runs a handler without a store, as a consumer would: for tests of handlers."""
 
 import asyncio
 from collections.abc import Mapping

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 LIMIT_SECONDS = 1.0  # how long the loop may be held without a word
 TICK_SECONDS = 0.25
-STILL_SECONDS = 3.0  # after so long it is said at once, for it may never end, or the process be ended for it
+STILL_SECONDS = 3.0  # then it is logged at once: it may never end, or its process may be ended for it
 MOST_SUSPECTS = 3
 STANDARD = os.path.dirname(os.__file__)
 OURS = os.path.dirname(__file__)

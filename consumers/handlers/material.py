@@ -107,12 +107,12 @@ def fetch(address: str) -> str:
 
     hosts = {host.strip() for host in os.environ.get("TAILRACE_MATERIAL_HOSTS", "").split(",") if host.strip()}
     if urlsplit(address).hostname not in hosts:
-        raise GiveUp("this host is not one that materials may come from; see TAILRACE_MATERIAL_HOSTS")
+        raise GiveUp("this host is not in TAILRACE_MATERIAL_HOSTS")
     try:
         with request(Request(address)) as reply:
             return bounded(reply.read(LARGEST + 1))
     except Moved:
-        raise GiveUp("the document has moved; materials are not fetched from where an address points on to") from None
+        raise GiveUp("the document has moved; redirects are not followed") from None
 
 
 def bounded(raw: bytes) -> str:

@@ -15,13 +15,13 @@ from tailrace.streams.process.settings import Environment
 
 ANSWER_BYTES = 1_000_000
 NOT_A_URL = (
-    "LLM_SERVER_URL is no address of a server; write http://[user:password@]host[:port][/path], or https://, "
+    "LLM_SERVER_URL is not the address of a server; write http://[user:password@]host[:port][/path], or https://, "
     "with / ? # @ : in a password as %2F and so on"
 )
 
 
 class Model(Struct, frozen=True):
-    """Where the model is, and what its server wants to know with each question."""
+    """Where the model is, and what each question to its server carries."""
 
     address: str  # without credentials: errors name addresses
     authorization: str | None = None  # the header
@@ -33,7 +33,7 @@ class Model(Struct, frozen=True):
         env = environment or Environment()
         url, key = env.secret("LLM_SERVER_URL"), env.secret("LLM_API_KEY")
         if key is not None and not re.fullmatch(r"[!-~]+", key):
-            raise BadConfiguration("LLM_API_KEY has characters that no key has: it is visible ASCII in one line")
+            raise BadConfiguration("LLM_API_KEY has characters that no key has; expected visible ASCII in one line")
         if url is None:
             return None
         if not is_address(url):
@@ -73,7 +73,7 @@ def answer_of(raw: bytes) -> str:
     try:
         return str(msgspec.json.decode(raw)["choices"][0]["message"]["content"])
     except (ValueError, LookupError, TypeError):
-        raise RuntimeError("the model's server answers in another form than /v1/chat/completions has") from None
+        raise RuntimeError("the answer of the model's server does not have the form of /v1/chat/completions") from None
 
 
 def is_address(url: str) -> bool:

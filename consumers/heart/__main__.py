@@ -7,4 +7,4 @@ import anyio
 from tailrace.consumers.heart.heart import listen, main
 
 anyio.run(main, listen())
-os._exit(0)  # nothing is left to tidy up, and the consumer waits for us
+os._exit(0)  # there is nothing to tidy up, and the consumer waits

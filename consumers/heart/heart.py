@@ -102,7 +102,7 @@ class Heart:
             log.info("beats_arrive_again", owner=owner, seconds=round(time.monotonic() - since, 1))
 
     async def _show_life(self) -> None:
-        """The consumer starts another heart when this one is silent; beats that fail are no reason for that."""
+        """Keep the consumer from starting another heart: it does when this one is silent, not when beats fail."""
         while True:
             tell(News())
             await anyio.sleep(self._to.beat_seconds)
@@ -182,7 +182,7 @@ class Heart:
 
 
 def portions(held: Portion, most: int) -> Iterator[Portion]:
-    """What is held on each platform, in portions of at most so many nonces; every platform is in one at least."""
+    """What is held on each platform, in portions of at most `most` nonces; every platform is in one at least."""
     portion: dict[str, Sequence[str]] = {}
     room = most
     for platform, nonces in held.items():

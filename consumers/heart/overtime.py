@@ -88,7 +88,7 @@ class Overtime:
             ours = [nonce for nonce in nonces if nonce in wanted]
             try:
                 leases = await read_leases_under(self._transitions.store, PlatformKeys(platform), ours)
-            except ServerRefusal:  # corrupt keys; they are told of by the beats
+            except ServerRefusal:  # corrupt keys; the beats log them
                 continue
             found += [(platform, lease) for lease in leases]
         return found

@@ -1,6 +1,6 @@
 """Takes the jobs of owners that fell silent away from them, and forgets those that hold nothing.
 
-A role of its own beside the looks: a dead owner may leave thousands of jobs behind, and a look that came late because
+A role beside the looks, because a dead owner may leave thousands of jobs behind, and a look that came late because
 of them would start every other silence again.
 """
 

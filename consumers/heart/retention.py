@@ -35,4 +35,4 @@ class Retention:
             most, asked = max(1, FORGET_BATCH // len(left)), time.monotonic()
             removed = await of_each(left, partial(self._transitions.forget, most=most))
             left = [(keys, policy) for keys, policy in left if removed.get(keys.platform, 0) >= most]
-            await anyio.sleep(time.monotonic() - asked)  # half of the time is left to others
+            await anyio.sleep(time.monotonic() - asked)  # half of the time for others

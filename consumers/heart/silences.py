@@ -33,7 +33,7 @@ class Silences:
         self._silences: dict[tuple[str, str], Silence] = {}
 
     def blind(self) -> None:
-        """A look failed: whatever stood still may have moved meanwhile."""
+        """A look failed: a counter that stood still may have moved meanwhile."""
         self._looked = None
 
     def look(self, asked: float, now: float, looks: Mapping[str, Mapping[str, str]]) -> None:

@@ -37,7 +37,7 @@ class Report(Struct, frozen=True, tag=True):
 
 
 class Heard(Struct, frozen=True, tag=True):
-    """To the process: the step was shown; or what is to be raised instead."""
+    """To the process: the step was shown, or what `progress` raises instead."""
 
     how: str = "shown"  # or lost, cancelled, refused
     why: str = ""

@@ -53,7 +53,7 @@ class WorkerProcesses:
     """As many worker processes as handlers run in processes at the same time."""
 
     def __init__(self, stop_seconds: float) -> None:
-        """A handler that was told to stop has so long to tidy up."""
+        """A handler has `stop_seconds` to tidy up before its process is killed."""
         self._stop_seconds = stop_seconds
         self._lifeline = os.pipe()  # nothing is written: it closes when this process ends
         self._all: set[Link] = set()

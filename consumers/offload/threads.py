@@ -1,7 +1,7 @@
 """Threads for plain handlers: kept for the next job, and left behind when they do not stop.
 
 They are daemons: a thread that hangs must not keep its consumer from leaving. anyio's threads are not, so a consumer
-that drains would wait for such a thread for ever; a call in one also takes twice the CPU time (48 us against 24 us).
+that drains would wait for such a thread forever; a call in one also takes twice the CPU time (48 us against 24 us).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Threads:
     """As many threads as handlers run in threads at the same time."""
 
     def __init__(self, stop_seconds: float) -> None:
-        """A thread that was told to stop is waited for so long."""
+        """A thread has `stop_seconds` to stop before it is abandoned."""
         self._stop_seconds = stop_seconds
         self._idle: list[SimpleQueue[Work | None]] = []
         self._started = 0

@@ -60,7 +60,7 @@ class WorkerProcess:
         outcome = self._outcome(begin)
         try:
             return frame(outcome)
-        except Exception as error:  # a handler may raise a delay that is no number any more
+        except Exception as error:  # a handler may raise a delay that is not a number
             return frame(Raised("error", failure=failure_of(error)))
 
     def _read(self) -> bytes:
@@ -110,7 +110,7 @@ class WorkerProcess:
         except Exception as error:  # encoding runs code of the result's own types
             return wrong_result(f"the result cannot be kept as JSON: {said_by(error)}")
         if len(encoded) > LARGEST_EVENT:
-            return wrong_result(f"the result has {len(encoded)} bytes; over 1 MB does not go into the store")
+            return wrong_result(f"the result has {len(encoded)} bytes; at most 1 MB goes into the store")
         return Returned(encoded)
 
     def _handler(self, begin: Begin) -> Handler:

@@ -63,7 +63,7 @@ def test_an_address_is_taken_as_it_is(url: str) -> None:
     ],
 )
 def test_what_no_server_can_be_asked_at_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(BadConfiguration, match="LLM_SERVER_URL is no address of a server") as refusal:
+    with pytest.raises(BadConfiguration, match="LLM_SERVER_URL is not the address of a server") as refusal:
         read(LLM_SERVER_URL=url)
     assert "hidden" not in str(refusal.value)
 
@@ -180,7 +180,7 @@ def test_no_redirect_is_followed(servers: tuple[Server, Server], status: int, he
     assert other.seen == []
 
 
-@pytest.mark.parametrize(("path", "sentence"), [("401", "answers 401 Unauthorized"), ("odd", "in another form")])
+@pytest.mark.parametrize(("path", "sentence"), [("401", "answers 401 Unauthorized"), ("odd", "does not have the form")])
 def test_an_answer_that_is_none_is_told_in_a_sentence(servers: tuple[Server, Server], path: str, sentence: str) -> None:
     model = read(LLM_SERVER_URL=f"{servers[0].url}/{path}")
     assert model

@@ -106,7 +106,7 @@ def test_handlers_that_contradict_each_other_name_where_they_are(
 
 
 def test_a_wrong_model_stops_the_consumer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert refused(capsys, "research", LLM_SERVER_URL="foo").startswith("LLM_SERVER_URL is no address of a server")
+    assert refused(capsys, "research", LLM_SERVER_URL="foo").startswith("LLM_SERVER_URL is not the address of a server")
     said = refused(capsys, "research", LLM_SERVER_URL_FILE=str(tmp_path / "none"))
     assert said.startswith("LLM_SERVER_URL_FILE: cannot read")
 

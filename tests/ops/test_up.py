@@ -268,7 +268,7 @@ def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path, here
         ({"WORKER_PLATFORMS": "nowhere"}, [], "WORKER_PLATFORMS names nowhere; declared are oliveyoung,"),
         ({"TAILRACE_BEAT_SECONDS": "9"}, [], "the deadline must be at least three beats"),
         ({"HOST": "0.0.0.0"}, [], "HOST is '0.0.0.0'"),
-        ({"LLM_SERVER_URL": "foo"}, [], "LLM_SERVER_URL is no address of a server"),
+        ({"LLM_SERVER_URL": "foo"}, [], "LLM_SERVER_URL is not the address of a server"),
         ({"LLM_SERVER_URL_FILE": "/nope"}, [], "LLM_SERVER_URL_FILE: cannot read /nope"),
         ({"TAILRACE_API_KEYS": ", ,"}, [], "TAILRACE_API_KEYS has no key in it"),
         ({"TAILRACE_API_KEYS_FILE": "/dev/null"}, [], "TAILRACE_API_KEYS_FILE: /dev/null is empty"),
