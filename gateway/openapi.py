@@ -21,7 +21,7 @@ from tailrace.gateway.etags import Forms, forms_of
 from tailrace.gateway.live.job_stream import PATH as TICKETED
 from tailrace.gateway.problems import PROBLEM, Code, Problem, encode
 from tailrace.gateway.replies import JSON
-from tailrace.gateway.route_table import PUBLIC, STREAM, STRING, TABLE, Answer, Endpoint, Open, Parameter
+from tailrace.gateway.route_table import PUBLIC, STREAM, STRING, TABLE, Answer, Endpoint, Open, Parameter, formed
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.keys import KEY_FORM, PLATFORM_FORM
 from tailrace.streams.messages import Failure
@@ -54,7 +54,7 @@ SCHEMES: Final = {
 
 
 def _path(id: str, name: str, what: str, form: str, example: str) -> Parameter:
-    return Parameter(id, "path", name, what, {"type": "string", "pattern": f"^{form}$"}, required=True, example=example)
+    return Parameter(id, "path", name, what, formed(form), required=True, example=example)
 
 
 OF_PATH: Final = {

@@ -37,6 +37,17 @@ STREAM: Final = "text/event-stream"
 
 STRING: Final[Mapping[str, Any]] = MappingProxyType({"type": "string"})
 
+
+def formed(form: str) -> dict[str, Any]:
+    """The schema of a string of this form."""
+    return {"type": "string", "pattern": f"^{form}$"}
+
+
+def up_to(most: int, **more: Any) -> dict[str, Any]:
+    """The schema of a whole number from 1 on."""
+    return {"type": "integer", "minimum": 1, "maximum": most, **more}
+
+
 Handler = Callable[..., Awaitable[Any]]
 H = TypeVar("H", bound=Handler)
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Body, Who
 from tailrace.gateway.problems import Code
-from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
+from tailrace.gateway.route_table import ACT, READ, Parameter, formed, group, ok
 from tailrace.gateway.routes.platforms import (
     A_PAGE,
     PAGE_AFTER,
@@ -32,12 +32,8 @@ route = group("platforms")
 SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
 WHICH: Final = {"kind": "scan", "limit": 10}  # for example
 
-DEAD_PLATFORM: Final = Parameter(
-    "DeadPlatform", "query", "platform", "Only of this platform.", {"type": "string", "pattern": f"^{PLATFORM_FORM}$"}
-)
-DEAD_KIND: Final = Parameter(
-    "DeadKind", "query", "kind", "Only jobs of this kind.", {"type": "string", "pattern": f"^{WORD_FORM}$"}
-)
+DEAD_PLATFORM: Final = Parameter("DeadPlatform", "query", "platform", "Only of this platform.", formed(PLATFORM_FORM))
+DEAD_KIND: Final = Parameter("DeadKind", "query", "kind", "Only jobs of this kind.", formed(WORD_FORM))
 DEAD_ERROR: Final = Parameter(
     "DeadError",
     "query",

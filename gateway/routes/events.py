@@ -16,7 +16,7 @@ from tailrace.gateway.live.job_stream import PATH as STREAM_PATH
 from tailrace.gateway.live.job_stream import Stream
 from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
-from tailrace.gateway.route_table import IF_NONE_MATCH, READ, STREAM, Answer, Parameter, group, kept
+from tailrace.gateway.route_table import IF_NONE_MATCH, READ, STREAM, Answer, Parameter, group, kept, up_to
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import Event, queued_event
 from tailrace.streams.history.pages import is_end
@@ -33,13 +33,7 @@ ATTEMPT: Final = Parameter(
     "HistoryAttempt", "query", "attempt", "Only the events of the attempt that counts.", {"enum": ["current"]}
 )
 AFTER: Final = Parameter("HistoryAfter", "query", "after", "Only what came after the event with this id.")
-LIMIT: Final = Parameter(
-    "HistoryLimit",
-    "query",
-    "limit",
-    "At most so many; all unless said.",
-    {"type": "integer", "minimum": 1, "maximum": MOST},
-)
+LIMIT: Final = Parameter("HistoryLimit", "query", "limit", "At most so many; all unless said.", up_to(MOST))
 
 LAST_ID: Final = (
     Parameter(

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import ActBody, limit_of
 from tailrace.gateway.replies import JobStatus, status_of
-from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok
+from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok, up_to
 from tailrace.gateway.routes.jobs import facts_of, time_of
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys
@@ -84,13 +84,7 @@ WAIT: Final = Parameter(
     {"enum": ["0", "1"], "default": "1"},
 )
 STATE: Final = Parameter("State", "query", "state", "Which jobs.", {"enum": list(get_args(JobStatus))}, required=True)
-PAGE_LIMIT: Final = Parameter(
-    "PageLimit",
-    "query",
-    "limit",
-    "At most so many.",
-    {"type": "integer", "minimum": 1, "maximum": MOST, "default": LIMIT},
-)
+PAGE_LIMIT: Final = Parameter("PageLimit", "query", "limit", "At most so many.", up_to(MOST, default=LIMIT))
 PAGE_AFTER: Final = Parameter(
     "PageAfter", "query", "after", "The `next` of the page before.", {"type": "string", "maxLength": 200}
 )

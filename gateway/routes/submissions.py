@@ -14,7 +14,7 @@ from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Args, Body, like, wrong_field
 from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import JobStatus, code_of, status_of
-from tailrace.gateway.route_table import SUBMIT, Answer, Endpoint, Parameter, Reply, accepted, group
+from tailrace.gateway.route_table import SUBMIT, Answer, Endpoint, Parameter, Reply, accepted, formed, group
 from tailrace.gateway.routes.jobs import AGAIN_SECONDS, Links, links_of, where
 from tailrace.producers import Submission, Submitted
 from tailrace.producers.kinds import KINDS, MakePlan, Name, ProcessMaterial, Research
@@ -27,14 +27,14 @@ route = group("submit")
 
 BULK = 10_000
 IDEMPOTENCY_KEY = "Idempotency-Key"
-_VISIBLE = re.compile(r"[!-~]{1,255}")
+KEY_HEADER = "[!-~]{1,255}"
 
 ONCE: Final = Parameter(
     "IdempotencyKey",
     "header",
     IDEMPOTENCY_KEY,
     "The same key again is the same job, for as long as it is kept. Not beside an id in the body.",
-    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    formed(KEY_HEADER),
 )
 REPLAYED: Final = "Idempotency-Replayed"
 NEW_WORK: Final = (Code.OTHER_BODY, Code.STORE_FULL, Code.PLATFORM_FORBIDDEN)
@@ -283,7 +283,7 @@ def key_of(request: Request, given: str | None, field: str) -> str | None:
     headers = request.headers.getlist(IDEMPOTENCY_KEY)
     if not headers:
         return given
-    if len(headers) > 1 or not _VISIBLE.fullmatch(headers[0]):
+    if len(headers) > 1 or not re.fullmatch(KEY_HEADER, headers[0]):
         raise WrongField(IDEMPOTENCY_KEY, "must be one header of 1 to 255 visible ASCII characters")
     if given is not None:
         raise WrongField(IDEMPOTENCY_KEY, f"contradicts {field}, which makes a request idempotent too; say one of them")
