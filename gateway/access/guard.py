@@ -12,6 +12,7 @@ disagree about which route a path means.
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -32,6 +33,8 @@ from tailrace.gateway.route_table import PUBLIC, TABLE, Endpoint, Open, Served
 from tailrace.gateway.routes.events import PATH as HISTORY
 from tailrace.streams.store.connection import Store
 
+NO_LIMIT = nullcontext()
+
 _TICKET = re.compile(rb"(?:^|&)ticket=")
 
 
@@ -40,34 +43,6 @@ class Application(NamedTuple):
 
     whole: Starlette
     front: ASGIApp  # the same behind the short cut for histories, which checks no scope
-
-
-class Checked:
-    """A route behind the check of its scope."""
-
-    def __init__(self, route: Served, limits: Limits, allowed: frozenset[str]) -> None:
-        self._app = route.app
-        self._said = route.said
-        self._limits = limits
-        self._allowed = allowed
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        need = self._said.scope
-        if need is PUBLIC:
-            if scope["method"] not in SAFE and not is_ours(scope["headers"], self._allowed, cookie=False):
-                raise Refusal(Code.FOREIGN_ORIGIN, Code.FOREIGN_ORIGIN.when)
-            await self._app(scope, receive, send)
-            return
-        key: Key | None = scope.get(CALLER)
-        if key is None:
-            raise unauthorized()
-        if not isinstance(need, Open) and not key.may(need):
-            raise Refusal(Code.SCOPE_MISSING, f"this key has not the scope `{need}`")
-        if not self._said.streams:
-            await self._app(scope, receive, send)
-            return
-        with self._limits.stream(key.name):
-            await self._app(scope, receive, send)
 
 
 class Guard:
@@ -87,7 +62,7 @@ class Guard:
         for application in applications.values():
             for route in application.whole.routes:
                 assert isinstance(route, Served), f"{route} cannot be checked"
-                route.app = Checked(route, self._limits, self._allowed)
+                route.app = self._checked(route)
         public = applications[None].whole
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,6 +84,26 @@ class Guard:
                 await (front if self._reads(key) else whole)(scope, receive, send)
 
         return guarded
+
+    def _checked(self, route: Served) -> ASGIApp:
+        """A route behind the check of its scope."""
+        app, need, streams = route.app, route.said.scope, route.said.streams
+
+        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+            if need is PUBLIC:
+                if scope["method"] not in SAFE and not is_ours(scope["headers"], self._allowed, cookie=False):
+                    raise Refusal(Code.FOREIGN_ORIGIN, Code.FOREIGN_ORIGIN.when)
+                await app(scope, receive, send)
+                return
+            key: Key | None = scope.get(CALLER)
+            if key is None:
+                raise unauthorized()
+            if not isinstance(need, Open) and not key.may(need):
+                raise Refusal(Code.SCOPE_MISSING, f"this key has not the scope `{need}`")
+            with self._limits.stream(key.name) if streams else NO_LIMIT:
+                await app(scope, receive, send)
+
+        return checked
 
     def _reads(self, key: Key) -> bool:
         return isinstance(self._of_history, Open) or key.may(self._of_history)
