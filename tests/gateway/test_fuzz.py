@@ -42,7 +42,8 @@ async def set_the_scene(store: Store, *, running: bool) -> dict[str, list[str]]:
             await desk.cancel(f"cancelled-{number}")
             await desk.submit(f"delayed-{number}", delay_seconds=3600.0)
     jobs = [f"{platform}.{state}-{number}" for platform in PLATFORMS for state in STATES for number in range(7)]
-    return {"job_id": jobs, "platform": [*PLATFORMS, "nowhere"], "name": ["nightly", "often", "style.css", "main.js"]}
+    names = ["nightly", "often", "style.css", "main.js", "job.js"]
+    return {"job_id": jobs, "platform": [*PLATFORMS, "nowhere"], "name": names, "folder": ["job", "nowhere"]}
 
 
 @contextmanager
