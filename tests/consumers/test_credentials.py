@@ -8,9 +8,12 @@ import httpx2
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.store.connection import Store
 from tests.support.builders import tell
-from tests.support.deployment import PACE, Deployment
+from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.problems import problem_of
+from tests.support.processes import Pace
+
+PACE = Pace(deadline=0.9)
 
 
 async def test_hearts_consumers_and_gateways_outlive_credentials_that_are_refused(tmp_path: Path) -> None:
@@ -19,9 +22,9 @@ async def test_hearts_consumers_and_gateways_outlive_credentials_that_are_refuse
             await admit(admin)
             url = server.url.replace("://", "://worker:right@")
             async with Deployment(url, tmp_path) as deployment:
-                worker, gateway = await asyncio.gather(deployment.consumer("kurly"), deployment.gateway())
+                worker, gateway = await asyncio.gather(deployment.consumer("kurly", pace=PACE), deployment.gateway())
                 heart = worker.heart
-                job = await deployment.submit("kurly", steps=40, seconds=0.1)
+                job = await deployment.submit("kurly", steps=30, seconds=0.1)
                 await deployment.started(job)
 
                 # The password is another, and every connection has to show it.

@@ -87,7 +87,7 @@ async def test_jobs_are_handed_back_when_the_store_returns_within_the_grace(depl
 
 async def test_a_worker_that_cannot_hand_back_says_which_jobs_and_exits_with_1(deployment: Deployment) -> None:
     async with Link(deployment.url) as link:
-        pace = Pace(grace=2.0, deadline=1.5, beat=0.4)
+        pace = Pace(grace=0.3, deadline=0.9, beat=0.3)
         consumer = await deployment.consumer("kurly", pace=pace, url=link.url)
         job = await deployment.submit("kurly", steps=1, seconds=60)
         await deployment.started(job)

@@ -154,7 +154,9 @@ async def serving(parent: GatewayProcess, count: int = 2) -> list[psutil.Process
         return found if len(found) == count else []
 
     async def look() -> list[psutil.Process]:
-        return look_now()
+        if not (found := look_now()):
+            await asyncio.sleep(0.1)  # a look at all connections costs the processor that the processes need to start
+        return found
 
     return await eventually(f"{count} processes listen", look)
 

@@ -222,11 +222,11 @@ async def test_who_sends_slowly_but_steadily_is_served(valkey_url: str) -> None:
 
 async def test_a_quiet_stream_is_not_a_slow_client(valkey_url: str, desk: Desk) -> None:
     await desk.submit("a")
-    with gateway_thread(valkey_url, caps=Caps(send_seconds=0.5, read_seconds=0.5)) as gateway:
+    with gateway_thread(valkey_url, caps=Caps(send_seconds=0.25, read_seconds=0.25)) as gateway:
         request = b"GET /research/stream/research.a HTTP/1.1\r\nHost: x\r\n\r\n"
         socket = await open_socket(gateway.url, request)
         assert (await socket[0].readline()).startswith(b"HTTP/1.1 200 ")
-        assert not await ended(socket, 3), "it waits for events, not we for it"
+        assert not await ended(socket, 1.5), "it waits for events, not we for it"
         socket[1].close()
 
 

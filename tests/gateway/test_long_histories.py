@@ -19,18 +19,20 @@ from tests.gateway.watchers import Idle
 from tests.support.builders import Desk
 
 MANY = 100_000
+REPORTS = """
+for n = 3, tonumber(ARGV[1]) do
+  local id = n .. '-' .. ARGV[2] .. string.format('%06d', n)
+  redis.call('RPUSH', KEYS[1], id .. ' 1 progress ann ' .. n .. '}')
+end"""
 PAGE_BYTES = 64 * 1024  # that the store may send for a page, and all around it
 
 
 async def lengthen(desk: Desk, held: Claim, count: int = MANY) -> None:
     """Give a running job a history of so many events, as its reports would."""
     record = await desk.record(held.key)
-    stamp = int((record.started or "").partition("-")[2])
-    log = desk.keys.log(held.key)
+    million = int((record.started or "").partition("-")[2]) // 10**6 + 1  # the next one: later than the start
     await desk.keep_start(held)
-    for start in range(3, count + 1, 5000):
-        numbers = range(start, min(start + 5000, count + 1))
-        await desk.store.command("RPUSH", log, *(f"{n}-{stamp + n} 1 progress ann {n}}}" for n in numbers))
+    await desk.store.command("EVAL", REPORTS, 1, desk.keys.log(held.key), count, million)
     await desk.set_back(held, count, count)
 
 
