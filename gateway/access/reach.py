@@ -28,7 +28,7 @@ class Narrowed(Platforms):
         )
 
     def known(self, name: str) -> str:
-        if name not in self._policies:
+        if name not in self:
             raise Forbidden(f"this key is for jobs of {', '.join(self)} only")
         return name
 

@@ -69,15 +69,7 @@ def explain(case: Case) -> Waiting:
     if case.rests:
         return Waiting(None, False, (resting(case), *closed(case)))
     place = case.line.place
-    reasons = (
-        *closed(case),
-        *suspected(case),
-        *strict(case),
-        *ordered(case),
-        *limited(case),
-        *busy(case),
-        *ahead(case),
-    )
+    reasons = (*closed(case), *held(case), *limited(case), *busy(case), *ahead(case))
     position, exact = (None, False) if place is None else (place.before + 1, place.exact)
     return Waiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
 
@@ -110,28 +102,19 @@ def closed(case: Case) -> Iterator[Reason]:
         yield Reason(word, f"Nothing of {name} starts before {until}: {why}.", until=until)
 
 
-def suspected(case: Case) -> Iterator[Reason]:
-    """Its last chance."""
-    if case.line.suspect:
-        told = f"It lost {counted(case.record.crashes, 'worker')}: on its last chance it waits for a consumer process"
+def held(case: Case) -> Iterator[Reason]:
+    """What keeps this job from starting: its last chance, the strict order of its platform, its order key."""
+    record, line = case.record, case.line
+    if line.suspect:
+        told = f"It lost {counted(record.crashes, 'worker')}: on its last chance it waits for a consumer process"
         yield Reason("suspect", f"{told} that runs nothing else.")
-
-
-def strict(case: Case) -> Iterator[Reason]:
-    """The strict order of its platform."""
-    first = case.line.unfinished
-    if first:
-        told = f"{case.record.platform} runs in strict order, and job {case.id(first)} waits for another attempt."
-        yield Reason("strict", told, job=case.id(first))
-
-
-def ordered(case: Case) -> Iterator[Reason]:
-    """The gate of its order key."""
-    label = marks_of(case.record.marks).get("order")
-    if case.line.order_before:
-        job = case.id(case.line.order_before)
-        how = "runs" if case.line.order_runs else "comes before it and has not ended"
-        yield Reason("order", f"Job {job} of the same order key {label} {how}.", job=job)
+    if line.unfinished:
+        job = case.id(line.unfinished)
+        yield Reason("strict", f"{record.platform} runs in strict order, and job {job} waits for another attempt.", job)
+    if line.order_before:
+        job, label = case.id(line.order_before), marks_of(record.marks).get("order")
+        how = "runs" if line.order_runs else "comes before it and has not ended"
+        yield Reason("order", f"Job {job} of the same order key {label} {how}.", job)
 
 
 def limited(case: Case) -> Iterator[Reason]:
