@@ -25,7 +25,7 @@ from tailrace.consumers.heart.retention import Retention
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.silences import Silences
 from tailrace.consumers.heart.ticker import Ticker
-from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import BeatReply
 from tailrace.streams.operations import BrokenOperation
@@ -80,7 +80,7 @@ class Heart:
                 try:
                     sent, about = time.monotonic(), self._about.news()
                     pulses = await self._beat_once(about)
-                except (StoreError, BadConfiguration) as error:
+                except StoreError as error:
                     pause = min(pause, RETRY_SECONDS)
                     self._note_outage(error)
                 else:
@@ -156,7 +156,7 @@ class Heart:
                 due = self._silences.next_due(now)
                 if due is not None:
                     pause = min(pause, due - now)
-            except (StoreError, BadConfiguration):
+            except StoreError:
                 self._silences.blind()
             await anyio.sleep(pause)
 
@@ -171,7 +171,7 @@ class Heart:
             looks = await of_each(list(self._keys.values()), self._transitions.observe)
             for platform, beats in looks.items():
                 await self._transitions.bury(self._keys[platform], self._to.owner, beats.get(self._to.owner, ""))
-        except (StoreError, BadConfiguration, BrokenOperation):
+        except (StoreError, BrokenOperation):
             return  # observers will see the silence
 
     async def _end_with(self, lifeline_fd: int) -> None:

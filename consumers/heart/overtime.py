@@ -19,7 +19,7 @@ from tailrace.consumers.backoff import again_after, timed_out
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.outcomes import failure_members
-from tailrace.streams.errors import BadConfiguration, StoreError, TailraceError
+from tailrace.streams.errors import StoreError, TailraceError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import read_leases_under
 from tailrace.streams.messages import Lease
@@ -59,7 +59,7 @@ class Overtime:
         while True:
             try:
                 await self.watch(time.monotonic())
-            except (StoreError, BadConfiguration):
+            except StoreError:
                 self.blind()
             await anyio.sleep(self._to.reap_seconds)
 

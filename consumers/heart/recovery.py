@@ -14,7 +14,7 @@ import structlog
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
-from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.transitions import ENLIST_BATCH, Transitions
@@ -58,7 +58,7 @@ class Recovery:
                 more = await self._take_from(silence) or more
             for silence in self._silences.departed(time.monotonic()):
                 await self._bury(silence)
-        except (StoreError, BadConfiguration):
+        except StoreError:
             self._silences.blind()
             return False
         return more
@@ -100,6 +100,6 @@ class Recovery:
         cursors = {platform: random.getrandbits(32) for platform in self._policies}  # others look elsewhere
         enlist = partial(self._transitions.enlist, most=max(10, ENLIST_BATCH // len(platforms)))
         while True:
-            with suppress(StoreError, BadConfiguration):
+            with suppress(StoreError):
                 cursors |= await of_each([(keys, cursors[keys.platform]) for keys in platforms], enlist)
             await anyio.sleep(max(ENLIST_SECONDS, ENLIST_SHARE * self._silences.owners))

@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 
 from tailrace.consumers.heart.messages import Instructions
-from tailrace.streams.errors import BadConfiguration, StoreError
+from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.transitions import FORGET_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
@@ -24,7 +24,7 @@ class Retention:
 
     async def run(self) -> None:
         while True:
-            with suppress(StoreError, BadConfiguration):
+            with suppress(StoreError):
                 await self.round()
             await anyio.sleep(EVERY_SECONDS)
 

@@ -12,7 +12,7 @@ import structlog
 
 from tailrace.consumers.heart.messages import GOODBYE, LEAVE_SECONDS, Instructions, News
 from tailrace.streams.process import launch
-from tailrace.streams.process.supervisor import Process, Supervised
+from tailrace.streams.process.supervisor import Process, Supervised, cause
 
 log = structlog.get_logger()
 
@@ -55,7 +55,7 @@ class HeartSupervisor(Supervised):
         return heart
 
     def report(self, end: int | OSError, pause: float) -> None:
-        log.warning("heart_restarted", owner=self._instructions.owner)
+        log.warning("heart_restarted", owner=self._instructions.owner, cause=cause(end))
 
     async def watch(self, process: Process) -> None:
         """Hear the heart until it ends or says nothing for two beats."""
@@ -68,6 +68,7 @@ class HeartSupervisor(Supervised):
             if waiting.cancelled_caught:
                 if time.monotonic() - begun > 1.5 * patience:
                     continue  # our own loop stood still: what the heart said meanwhile is still to be read
+                log.warning("heart_silent", owner=self._instructions.owner, seconds=patience)
                 return
             said = process.stdout.read(65536)
             if not said:

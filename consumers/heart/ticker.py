@@ -12,7 +12,7 @@ import anyio
 import structlog
 
 from tailrace.producers.schedules import job_of
-from tailrace.streams.errors import BadConfiguration, StoreError, WrongField
+from tailrace.streams.errors import StoreError, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job
 from tailrace.streams.operations import BrokenOperation
@@ -39,7 +39,7 @@ class Ticker:
         while True:
             try:
                 pause = await self.round()
-            except (StoreError, BadConfiguration):
+            except StoreError:
                 # Unavailable, full, or it refuses our credentials: each schedule says what becomes of missed ticks.
                 pause = self._look_seconds
             await anyio.sleep(pause)

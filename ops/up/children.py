@@ -115,7 +115,7 @@ class KeptChild(Supervised):
     def report(self, end: int | OSError, pause: float) -> None:
         log = self._family.log(self._name)
         if isinstance(end, OSError):  # no space for its log, or too many processes
-            say(f"{self._name} cannot be started ({end.strerror}); another try in {pause:g} s")
+            say(f"{self._name} {cause(end)}; another try in {pause:g} s")
         elif end == BAD_CONFIGURATION:
             raise BadConfiguration(f"{self._name} does not start: {last_line(log)}")
         elif self.process:

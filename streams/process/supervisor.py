@@ -148,11 +148,13 @@ def end(process: Process) -> None:
             kill(process)
 
 
-def cause(code: int) -> str:
-    """How a process with this exit code ended."""
-    if code >= 0:
-        return f"ended with exit code {code}"
+def cause(end: int | OSError) -> str:
+    """How a process ended: by its exit code, or because it could not be started."""
+    if isinstance(end, OSError):
+        return f"cannot be started ({end.strerror})"
+    if end >= 0:
+        return f"ended with exit code {end}"
     try:
-        return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by {signal.Signals(-end).name}"
     except ValueError:
-        return f"was killed by signal {-code}"
+        return f"was killed by signal {-end}"
