@@ -101,15 +101,13 @@ def file_in(folder: Path, name: str) -> Path | None:
 
 
 def fetch(address: str) -> str:
-    from urllib.request import Request
-
     from tailrace.consumers.handlers.outside import Moved, request
 
     hosts = {host.strip() for host in os.environ.get("TAILRACE_MATERIAL_HOSTS", "").split(",") if host.strip()}
     if urlsplit(address).hostname not in hosts:
         raise GiveUp("this host is not in TAILRACE_MATERIAL_HOSTS")
     try:
-        with request(Request(address)) as reply:
+        with request(address) as reply:
             return bounded(reply.read(LARGEST + 1))
     except Moved:
         raise GiveUp("the document has moved; redirects are not followed") from None

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from typing import Self
+from typing import Any, Self
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -45,19 +45,13 @@ class Model(Struct, frozen=True):
 
     def ask(self, prompt: str) -> str:
         """One chat completion of a server that speaks the common /v1/chat/completions form."""
-        from urllib.request import Request
-
         from tailrace.consumers.handlers.outside import Moved, request
 
-        question = {"messages": [{"role": "user", "content": prompt}]}
+        address = f"{self.address.removesuffix('/v1')}/v1/chat/completions"
+        question = {"model": self.name, "messages": [{"role": "user", "content": prompt}]}
         headers = {"Content-Type": "application/json", "Authorization": self.authorization}
-        asked = Request(
-            f"{self.address.removesuffix('/v1')}/v1/chat/completions",
-            msgspec.json.encode({"model": self.name, **question} if self.name else question),
-            {name: value for name, value in headers.items() if value},
-        )
         try:
-            with request(asked) as reply:
+            with request(address, msgspec.json.encode(given(question)), given(headers)) as reply:
                 return answer_of(reply.read(ANSWER_BYTES))
         except Moved:
             raise GiveUp("the model's server points to another address; set LLM_SERVER_URL to that one") from None
@@ -67,6 +61,10 @@ class Model(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Model({self.name})"
+
+
+def given(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}
 
 
 def answer_of(raw: bytes) -> str:

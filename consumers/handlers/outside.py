@@ -17,7 +17,7 @@ class Stay(HTTPRedirectHandler):
         raise Moved
 
 
-def request(asked: Request) -> HTTPResponse:
-    """The answer of the server that is asked. Raises `Moved` instead of asking another one."""
-    reply: HTTPResponse = build_opener(Stay).open(asked, timeout=TIMEOUT_SECONDS)
+def request(address: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> HTTPResponse:
+    """The answer to a GET, or to a POST when there is a body. Raises `Moved` instead of asking another server."""
+    reply: HTTPResponse = build_opener(Stay).open(Request(address, body, headers or {}), timeout=TIMEOUT_SECONDS)
     return reply

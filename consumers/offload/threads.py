@@ -77,15 +77,10 @@ class Threads:
             await asyncio.wait([work.ended], timeout=self._stop_seconds)
         finally:  # also when a second cancel ends the wait
             if not work.ended.done():
-                self._abandon(work)
-
-    def _abandon(self, work: "Work") -> None:
-        work.abandoned = True
-        self.abandoned += 1
-        job = work.attempt.job
-        log.warning(
-            "thread_abandoned", job=job.id, attempt=work.attempt.number, kind=job.kind, abandoned=self.abandoned
-        )
+                work.abandoned = True
+                self.abandoned += 1
+                job, number = work.attempt.job, work.attempt.number
+                log.warning("thread_abandoned", job=job.id, attempt=number, kind=job.kind, abandoned=self.abandoned)
 
     def close(self) -> None:
         """Let the idle threads go, and the others when they are done."""
