@@ -14,6 +14,7 @@ from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.live.feed import Feed
 from tailrace.gateway.live.live import Live
+from tailrace.gateway.openapi import GROUPS
 from tailrace.gateway.replies import HANDLERS
 from tailrace.gateway.route_table import TABLE, Served
 from tailrace.gateway.routes.events import short_cut
@@ -51,10 +52,13 @@ def create_app(settings: GatewaySettings) -> Starlette:
             yield
             tasks.cancel_scope.cancel()
 
+    order = list(GROUPS)  # the router looks at one route after the other, and those that bring work stand first
+    rows = sorted(TABLE.values(), key=lambda said: order.index(said.group))
+
     def over(seen: Platforms, lifespan: Lifespan[Starlette] | None = None) -> Application:
         """Every route over these platforms: of others it does not know."""
         backend = Backend(settings, store, live, sampler, fitness, seen)
-        served = [Served(said, backend) for said in TABLE.values()]
+        served = [Served(said, backend) for said in rows]
         app = Starlette(routes=served, exception_handlers=HANDLERS, lifespan=lifespan)
         app.router.redirect_slashes = False
         return Application(app, short_cut(backend, app))

@@ -16,7 +16,7 @@ from tailrace.gateway.app import TABLE, create_app
 from tailrace.gateway.openapi import document
 from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import JobStatus, status_of
-from tailrace.gateway.route_table import PUBLIC, STREAM
+from tailrace.gateway.route_table import PUBLIC, STREAM, Served
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.settings import StreamsSettings
@@ -25,7 +25,7 @@ from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document, Told
 from tests.gateway.gateways import CHECKOUT
 from tests.gateway.keyrings import OF_SCOPE, SHOPS, WHOLE, shown
-from tests.gateway.routes import ROUTES
+from tests.gateway.routes import ROUTES, SETTINGS
 from tests.support.builders import Desk
 
 DOCUMENTS = {locked: document(TABLE, locked=locked) for locked in (False, True)}
@@ -356,3 +356,10 @@ def test_every_status_has_a_name() -> None:
 
 def test_the_readme_has_a_row_for_the_document() -> None:
     assert "`GET /openapi.json`" in (Path(CHECKOUT) / "gateway" / "README.md").read_text()
+
+
+def test_the_router_looks_at_the_routes_that_bring_work_first() -> None:
+    """It looks at one after the other, which costs the last of them as much as all before it."""
+    groups = [route.said.group for route in create_app(SETTINGS).routes if isinstance(route, Served)]
+    assert len(groups) == len(TABLE)
+    assert groups[: groups.count("submit")] == ["submit"] * groups.count("submit")
