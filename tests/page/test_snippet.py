@@ -38,7 +38,7 @@ OBSERVE = """
 def test_the_snippet_has_as_many_lines_as_is_said_of_it() -> None:
     lines = f"{len(SNIPPET.splitlines())} lines"
     assert f"Paste these {lines}" in README
-    assert f"{lines} to paste" in (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    assert f"{lines} of JavaScript to paste" in (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert len(SCRIPT.splitlines()) <= 20
     assert max(map(len, SCRIPT.splitlines())) <= 120
 
