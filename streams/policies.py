@@ -152,11 +152,11 @@ def rules_for(policy: Policy, options: bytes | str | None) -> Policy:
 
 @cache
 def rules_of(transition: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
-    """What a transition keeps to: each argument of its header that is a rule, times in ms, `lane` as its siblings."""
+    """What a transition keeps to: the rules that its header names, times in ms, `lane` as its siblings."""
     rules: dict[str, Any] = {"lane": " ".join(siblings)}
     for name, value in msgspec.structs.asdict(policy).items():
         if name.endswith("_seconds"):
             rules[name.removesuffix("seconds") + "ms"] = round(value * 1000)
         else:
             rules.setdefault(name, value)
-    return {name: rules[name] for name in functions()[transition].args if name in rules}
+    return {name: rules[name] for name in functions()[transition].rules}

@@ -112,16 +112,21 @@ async def read_jobs(
     store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]]
 ) -> list[tuple[Record, list[bytes]] | None]:
     """The same for many jobs in one trip; None for a job that is not kept."""
-    commands: list[Command] = []
-    for keys, key, first in wanted:
-        commands.append(("HGETALL", keys.record(key)))
-        commands.append(("LRANGE", keys.log(key), first if first < 0 else max(0, first - 2), -1))
-    replies = await store.commands(commands)
+    pieces = [(keys, key, first if first < 0 else max(0, first - 2), -1) for keys, key, first in wanted]
     jobs: list[tuple[Record, list[bytes]] | None] = []
-    for (keys, key, first), flat, kept in zip(wanted, replies[::2], replies[1::2], strict=True):
-        record = to_record(keys, key, flat)
+    for (keys, key, first), (fields, kept) in zip(wanted, await _read_pieces(store, pieces), strict=True):
+        record = to_record(keys, key, fields)
         jobs.append((record, history_of(record, kept, first)) if record else None)
     return jobs
+
+
+async def _read_pieces(store: Store, wanted: Iterable[tuple[PlatformKeys, str, int, int]]) -> list[tuple[Any, Any]]:
+    """The records of many jobs, and their logs from one place to another, in one trip."""
+    commands: list[Command] = []
+    for keys, key, start, stop in wanted:
+        commands += [("HGETALL", keys.record(key)), ("LRANGE", keys.log(key), start, stop)]
+    replies = await store.commands(commands)
+    return list(zip(replies[::2], replies[1::2], strict=True))
 
 
 class LogPart(NamedTuple):
@@ -155,15 +160,11 @@ class LogReply(NamedTuple):
 
 async def read_logs(store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]], count: int) -> list[LogReply]:
     """Parts of the logs of many jobs in one trip: from number `first` of each, at most `count` entries."""
-    commands: list[Command] = []
-    for keys, key, first in wanted:
-        start = max(0, first - 2)  # `queued` is not in the log
-        commands.append(("HGETALL", keys.record(key)))
-        commands.append(("LRANGE", keys.log(key), start, start + count - 1))
-    replies = await store.commands(commands)
+    starts = [max(0, first - 2) for _, _, first in wanted]  # `queued` is not in the log
+    pieces = [(keys, key, start, start + count - 1) for (keys, key, _), start in zip(wanted, starts, strict=True)]
     return [
         LogReply(keys, key, first, count, fields, kept)
-        for (keys, key, first), fields, kept in zip(wanted, replies[::2], replies[1::2], strict=True)
+        for (keys, key, first), (fields, kept) in zip(wanted, await _read_pieces(store, pieces), strict=True)
     ]
 
 

@@ -83,6 +83,14 @@ class Transitions:
         answers: list[Any] = await self.store.run(script, keys, args, whole=whole)
         return answers
 
+    async def run_where(
+        self, names: Sequence[str], sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]]
+    ) -> list[Any]:
+        """Run the sheets of platforms that have any of these keys: a look is cheaper than a script. None: not run."""
+        there = await which(self.store, [keys for keys, _ in sheets], names)
+        answers = iter(await self.run([sheet for sheet in sheets if sheet[0].platform in there]))
+        return [next(answers) if keys.platform in there else None for keys, _ in sheets]
+
     async def commit(self, platform: PlatformKeys, operations: Sequence[Operation]) -> list[Any]:
         """Settle what many attempts have to say and claim what comes next, in one call."""
         return await self.run([(platform, operations)])
@@ -154,18 +162,10 @@ class Transitions:
 
         A platform with corrupt keys hides no other.
         """
-        now_ms, ticking = await asyncio.gather(
-            read_clock(self.store), which(self.store, [keys for keys, _ in platforms], ("ticks",))
-        )
+        looks = [(keys, [call.agenda(passed=passed, most=TICKS, bytes=DEFINITION_BYTES)]) for keys, passed in platforms]
+        now_ms, answers = await asyncio.gather(read_clock(self.store), self.run_where(("ticks",), looks))
         nothing = Agenda(now_ms, None, [])
-        asked = [(keys, passed) for keys, passed in platforms if keys.platform in ticking]
-        looks = [(keys, [call.agenda(passed=passed, most=TICKS, bytes=DEFINITION_BYTES)]) for keys, passed in asked]
-        answers = iter(await self.run(looks))
-        agendas: list[Agenda | BrokenOperation] = []
-        for keys, _ in platforms:
-            answer = next(answers) if keys.platform in ticking else None
-            agendas.append(nothing if answer is None else broken(answer) or to_agenda(answer))
-        return agendas
+        return [nothing if answer is None else broken(answer) or to_agenda(answer) for answer in answers]
 
     async def tick(self, platform: PlatformKeys, ticks: Sequence[Tick]) -> list[list[str] | BrokenOperation]:
         """Bring the jobs of ticks in line, unless they were missed, and move their schedules to their next ticks."""
@@ -197,18 +197,9 @@ class Transitions:
         return sum(int(checked(answer)) for answer in answers)
 
     async def forget(self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH) -> list[int]:
-        """Remove ended jobs that need not be kept any longer; how many, at most `most` of each platform.
-
-        Platforms that keep nothing are not asked.
-        """
-        kept = await which(self.store, [keys for keys, _ in platforms], KEPT)
-        sheets = [
-            (keys, [call.forget(most=most, **rules_of("forget", policy))])
-            for keys, policy in platforms
-            if keys.platform in kept
-        ]
-        answers = iter(await self.run(sheets))
-        return [int(checked(next(answers))) if keys.platform in kept else 0 for keys, _ in platforms]
+        """Remove ended jobs that need not be kept any longer; how many, at most `most` of each platform."""
+        sheets = [(keys, [call.forget(most=most, **rules_of("forget", policy))]) for keys, policy in platforms]
+        return [0 if answer is None else int(checked(answer)) for answer in await self.run_where(KEPT, sheets)]
 
     async def mend(
         self, platforms: Sequence[tuple[PlatformKeys, str]], most: int = MEND_BATCH, jobs: Sequence[str] = ()
@@ -257,10 +248,11 @@ class Transitions:
         return to_line(await self.one(platform, operation))
 
     async def tend(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> list[dict[str, str]]:
-        """`observe` on platforms, and `wake` where something may have come; a look is cheaper than a script."""
-        asked = [keys for keys, _ in platforms]
-        beats, stirs = await asyncio.gather(self.observe(asked), which(self.store, asked, ("due", "alarms", "called")))
-        await self.wake([(keys, policy) for keys, policy in platforms if keys.platform in stirs])
+        """`observe` on platforms, and `wake` where something may have come; one that broke disturbs no other."""
+        wakes = [(keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms]
+        beats, _woken = await asyncio.gather(
+            self.observe([keys for keys, _ in platforms]), self.run_where(("due", "alarms", "called"), wakes)
+        )
         return beats
 
     async def reclaim(
@@ -274,8 +266,7 @@ class Transitions:
                 nonce=lease.nonce,
                 owner=lease.owner,
                 counter=counter,
-                max_crashes=policy.max_crashes,
-                max_starts=policy.max_starts,
+                **rules_of("reclaim", policy),
             )
             for lease in leases
         ]

@@ -22,8 +22,9 @@ HEADER = re.compile(
     r"""--\ (?P<name>\w+):\ \S.*\n   # the first line: name and purpose
         --\ Script\ \ \w+\n
         (--\ Uses\ \ \w.*\n)?
-        (--\ KEYS\ \ \w+\ .*\n (--\ \ .*\n)*)?
+        (--\ KEYS\ \ \w.*\n)?
         (--\ ARGV\ \ \w+\ .*\n (--\ \ .*\n)*)?
+        (--\ Rules\ \ \w.*\n)?
         --\ Returns\ \ \S""",
     re.VERBOSE,
 )

@@ -6,8 +6,9 @@ all that the loader knows of them:
     -- name: what it does.
     -- Script  the script that a transition belongs to
     -- Uses  the shared parts that it calls
-    -- KEYS  a key of the job or of the platform, its type and what it is for; in a part: Keys, by their names alone
+    -- KEYS  keys of the job and of the platform, as the README explains them
     -- ARGV  an argument, and what it means
+    -- Rules  arguments that are rules of the platform, as `policies.Policy` explains them
     -- Returns  its answers
 
 A script is a reader that finds out which operations a call has, what these share, the transitions themselves, and a
@@ -38,8 +39,9 @@ OF_BANDS = {
 }
 """Tables in Lua, and what headers call their keys: band -> stream, and band -> those that go before it."""
 
-_FIELD = re.compile(r"-- (KEYS|ARGV|    )  (\S+)  ")
-_LIST = re.compile(r"-- (Script|Uses|Keys)  (.*)")
+_HEADER = re.compile(r"-- (?P<name>\w+): (?P<summary>.*)\n(?:--.*\n)*")
+_LIST = re.compile(r"^-- (Script|Uses|KEYS|Rules)  (.*)", re.MULTILINE)
+_ARGUMENT = re.compile(r"^-- (?:ARGV|    )  (\w+)  ", re.MULTILINE)
 
 
 class Function(Struct, frozen=True):
@@ -50,7 +52,8 @@ class Function(Struct, frozen=True):
     script: str
     uses: tuple[str, ...]
     keys: tuple[str, ...]
-    args: tuple[str, ...]
+    rules: tuple[str, ...]
+    args: tuple[str, ...]  # the rules included
     returns: str
     body: str
 
@@ -70,30 +73,24 @@ class Script(Struct, frozen=True):
 
 def parse(name: str, text: str) -> Function:
     """Read the header of a Lua file; a file that does not follow the form is a bug and says so."""
-    if not text.startswith(f"-- {name}: "):
+    match = _HEADER.match(text)
+    if not match or match["name"] != name:
         raise ValueError(f"{name}.lua does not begin with '-- {name}: <what it does>'")
-    lines = text.splitlines(keepends=True)
-    end = next((number for number, line in enumerate(lines) if not line.startswith("--")), len(lines))
-    said: dict[str, list[str]] = {word: [] for word in ("Script", "Uses", "Keys", "KEYS", "ARGV")}
-    section = ""
-    for line in lines[1:end]:
-        if found := _FIELD.match(line):
-            section = found[1].strip() or section
-            said[section].append(found[2])
-        elif found := _LIST.match(line):
-            said[found[1]] += found[2].split()
-    _, _, returns = "".join(lines[:end]).partition("-- Returns  ")
-    if said["Script"] and not returns:
+    header = match[0]
+    said = {word: tuple(names.split()) for word, names in _LIST.findall(header)}
+    _, _, returns = header.partition("-- Returns  ")
+    if "Script" in said and not returns:
         raise ValueError(f"{name}.lua does not say what it returns")
     return Function(
         name=name,
-        summary=lines[0].removeprefix(f"-- {name}: ").strip(),
-        script="".join(said["Script"]),
-        uses=tuple(said["Uses"]),
-        keys=(*said["KEYS"], *said["Keys"]),
-        args=tuple(said["ARGV"]),
+        summary=match["summary"],
+        script="".join(said.get("Script", ())),
+        uses=said.get("Uses", ()),
+        keys=said.get("KEYS", ()),
+        rules=said.get("Rules", ()),
+        args=(*_ARGUMENT.findall(header), *said.get("Rules", ())),
         returns=returns.strip(),
-        body="".join(lines[end:]),
+        body=text[match.end() :],
     )
 
 

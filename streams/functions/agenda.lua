@@ -1,8 +1,7 @@
 -- agenda: see which schedules are due, and when the next one is.
 -- Script  ticking
 -- Uses  clock
--- KEYS  schedules  hash  every schedule's definition
---       ticks      zset  when each one is due next
+-- KEYS  schedules ticks
 -- ARGV  passed  how many of those that are due to pass over: the caller cannot read them
 --       most    how many at most
 --       bytes   of definitions at most, beside the first

@@ -1,10 +1,7 @@
 -- beat: say that a consumer lives, and hear which of its attempts it has lost or should stop.
 -- Script  beating
 -- Uses  lease
--- KEYS  beats      hash  owner -> beat counter
---       consumers  hash  owner -> what it tells of itself
---       leases     hash  who runs what
---       control    hash  how often a restart was asked for
+-- KEYS  beats consumers leases control
 -- ARGV  owner  the consumer that beats
 --       held   nonces it runs, separated by spaces
 --       about  what it tells of itself, JSON; empty: nothing new
@@ -36,17 +33,10 @@ end
 
 local stray = {}
 if call('SCARD', holds(owner)) ~= owned then
-  local others = {}
-  for _, nonce in ipairs(call('SRANDMEMBER', holds(owner), STRAYS)) do
-    if not known[nonce] then
-      others[#others + 1] = nonce
-    end
-  end
-  for i, text in ipairs(#others > 0 and call('HMGET', keys.leases, unpack(others)) or others) do
-    if text then
-      stray[#stray + 1], stray[#stray + 2] = lease.read(text), others[i]
-    else -- removed by hand
-      call('SREM', holds(owner), others[i])
+  local some = lease.some_of(owner, STRAYS)
+  for i = 1, #some, 2 do
+    if not known[some[i]] then
+      stray[#stray + 1], stray[#stray + 2] = lease.read(some[i + 1]), some[i]
     end
   end
 end

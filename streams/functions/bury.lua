@@ -1,11 +1,7 @@
 -- bury: forget a consumer that holds nothing and has fallen silent or said goodbye; one that still lives just beats again.
 -- Script  tending
 -- Uses  calls
--- KEYS  beats      hash    its counter
---       consumers  hash    what it told of itself
---       idle       zset    where it may wait for work
---       control    hash    whether it keeps the time
---       jobs       stream  the lines, whose groups forget it
+-- KEYS  beats consumers idle control jobs
 -- ARGV  owner    the consumer
 --       counter  its beat counter as last seen
 -- Returns  buried | alive | holds

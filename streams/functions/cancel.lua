@@ -1,9 +1,7 @@
 -- cancel: end a job that nobody runs, or ask the attempt that runs it to stop: from then on it can only end cancelled.
 -- Script  acting
 -- Uses  ends history lease places
--- KEYS  record  hash  the state of the job
---       log     list  the job's history
---       leases  hash  the attempt that is asked to stop
+-- KEYS  record log leases
 -- ARGV  key   the job's key
 --       more  who and why, JSON members with a leading comma, or empty
 -- Returns  ok | cancelling | again | completed | failed | missing

@@ -1,29 +1,12 @@
 -- claim: open attempts for as many jobs as there is room for, band by band, the front of each before its line.
 -- Script  settling
 -- Uses  calls ends entries gates history lease places rates waking
--- KEYS  jobs        stream  the lines, read by the group
---       fronts      zset    jobs that go before the line of their band
---       unfinished  zset    in strict order: jobs that wait for another attempt
---       suspects    zset    jobs on their last chance: each runs alone in its process
---       due         zset    jobs that start later, or again
---       alarms      zset    what else happens by itself: jobs expire, keys may start again
---       leases      hash    who runs what; its length is how many run
---       control     hash    whether the platform is paused or held, whose turn it is, which consumer keeps the time, its lane
---       starts      list    the last starts, as many as the rate allows in its time
--- ARGV  owner                the consumer that claims
---       deadline_ms          its silence after which the lease counts as lost
---       company              what else its process runs: some | none | locked: nothing, and nothing starts before the answer
---       max_crashes          lost attempts that end a job: one loss before that it runs alone in its process
---       max_running          how many may run at a time on this platform, or in its lane, 0: any number
---       lane                 the other platforms of its lane, separated by spaces; may be empty
---       order                block | skip | strict: strict: nothing starts before a job that waits for another attempt
---       share                while several bands stand in line, every so many-th start is for a lower one, 0: never
---       rate                 how many may start within rate_ms, 0: any number
---       rate_ms              the length of that window
---       max_running_per_key  how many of one limit key may run at a time, 0: any number
---       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms          the length of that window
---       nonces               one fence per free slot, separated by spaces; may be empty
+-- KEYS  jobs fronts unfinished suspects due alarms leases control starts
+-- ARGV  owner        the consumer that claims
+--       deadline_ms  its silence after which the lease counts as lost
+--       company      what else its process runs: some | none | locked: nothing, and nothing starts before the answer
+--       nonces       one fence per free slot, separated by spaces; may be empty
+-- Rules  max_crashes max_running lane order share rate rate_ms max_running_per_key key_rate key_rate_ms
 -- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then nonce, key, attempt, kind, args, options, failures, age in ms of each job
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
@@ -210,11 +193,11 @@ local function take_suspect()
   end
 end
 
-local woken, expiring, walking = 0, false, false
+local expiring = false
 if not plain then
-  woken, expiring, walking = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
+  local _
+  _, expiring, more = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
 end
-more = woken >= waking.MOST_DUE or walking
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end

@@ -1,8 +1,7 @@
 -- complete: end a job with its result; one that was asked to stop ends cancelled.
 -- Script  settling
 -- Uses  ends lease
--- KEYS  record  hash  the state of the job
---       log     list  the job's history; its last event holds the result
+-- KEYS  record log
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       event  attempt, status, worker and result, as they are kept

@@ -1,9 +1,7 @@
 -- delay: an attempt puts its job off to a later time; not a failure.
 -- Script  settling
 -- Uses  ends history lease places rates
--- KEYS  record   hash  the state of the job
---       log      list  the job's history
---       control  hash  the platform is held as long when its rate is exceeded
+-- KEYS  record log control
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one
 --       max_starts  how often it may be started in all

@@ -1,10 +1,7 @@
 -- drop: remove every key of one failed or cancelled job now.
 -- Script  acting
 -- Uses  retention
--- KEYS  record  hash    the state of the job
---       log     list    the job's history
---       args    string  the job's args
---       steps   hash    what its steps gave
+-- KEYS  record log args steps
 -- ARGV  key  the job's key
 -- Returns  ok | missing | waiting | delayed | running | completed
 local state = call('HGET', record, 'state')

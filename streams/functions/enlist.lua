@@ -1,7 +1,7 @@
 -- enlist: put some leases on the lists of their owners, and these among the watched, where keys were removed by hand; bounded.
 -- Script  tending
 -- Uses  lease
--- KEYS  leases  hash  who runs what
+-- KEYS  leases
 -- ARGV  cursor  where the scan of the leases goes on, 0: at its beginning
 --       most    how many leases to look at, about
 -- Returns  where to go on, 0: that was the last of them

@@ -1,7 +1,6 @@
 -- errors: count the failed jobs of a platform by the type of their error; bounded.
 -- Script  tending
--- KEYS  ended_failed  zset  all of them
---       ended_errors  zset  the same by type, then by time
+-- KEYS  ended_failed ended_errors
 -- ARGV  most  how many types to tell
 -- Returns  <how many failed jobs are kept> then type, how many, key of the newest of each type
 local found = { call('ZCARD', keys.ended_failed) }

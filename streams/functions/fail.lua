@@ -1,8 +1,7 @@
 -- fail: an attempt raised: the job is tried again later, or ends with its error.
 -- Script  settling
 -- Uses  ends entries history lease places
--- KEYS  record  hash  the state of the job and its failures
---       log     list  the job's history; its last event holds the error
+-- KEYS  record log
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one
 --       attempts    how many attempts may raise before the job ends failed; 0: this was the last

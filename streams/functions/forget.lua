@@ -1,17 +1,9 @@
 -- forget: remove every key of jobs that ended long enough ago, or are more than are to be kept; bounded.
 -- Script  tending
 -- Uses  retention
--- KEYS  ended_completed  list    completed jobs in the order of their ends
---       ended_failed     zset    failed jobs by time
---       ended_cancelled  zset    cancelled jobs by time
---       ended_kept       zset    jobs with a time of their own, by when it is over
---       events           stream  the live feed: what is older than a minute is of no use to anybody
---       control          hash    how far it has looked past jobs with a time of their own
--- ARGV  keep_completed_ms  how long a completed job is kept
---       keep_completed     how many completed jobs are kept, 0: any number; never one that ended less than a minute ago
---       keep_failed_ms     how long a failed or cancelled job is kept
---       keep_failed        how many of each are kept, 0: any number
---       most               how many to remove in one call
+-- KEYS  ended_completed ended_failed ended_cancelled ended_kept events control
+-- ARGV  most  how many to remove in one call
+-- Rules  keep_completed_ms keep_completed keep_failed_ms keep_failed
 -- Returns  how many were removed
 local removed = 0
 local young_ms = now_ms - 60000

@@ -1,25 +1,10 @@
 -- line: see where a job stands in line, and what holds it or its platform up; bounded.
 -- Script  tending
 -- Uses  entries gates lease places rates
--- KEYS  record      hash    the job
---       jobs        stream  the lines
---       fronts      zset    jobs that go before the line of their band
---       leases      hash    who runs what
---       unfinished  zset    in strict order: jobs that wait for another attempt
---       suspects    zset    jobs on their last chance
---       control     hash    whether the platform is paused or held
---       starts      list    the last starts
--- ARGV  key                      the job's key
---       owners                   the consumers of its platform that are alive, separated by spaces
---       max_running              how many may run at a time on this platform, or in its lane, 0: any number
---       max_running_per_process  how many may run at a time in one consumer process
---       lane                     the other platforms of its lane, separated by spaces
---       order                    block | skip | strict: strict: nothing starts before a job that waits for another attempt
---       rate                     how many may start within rate_ms, 0: any number
---       rate_ms                  the length of that window
---       max_running_per_key      how many of one limit key may run at a time, 0: any number
---       key_rate                 how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms              the length of that window
+-- KEYS  record jobs fronts leases unfinished suspects control starts
+-- ARGV  key     the job's key
+--       owners  the consumers of its platform that are alive, separated by spaces
+-- Rules  max_running max_running_per_process lane order rate rate_ms max_running_per_key key_rate key_rate_ms
 -- Returns  seven lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; <1: as many run as may> <1: as many in its lane> <1: as many in each of the consumers>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = places.standing(record)

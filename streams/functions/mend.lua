@@ -1,15 +1,7 @@
 -- mend: put jobs that no list names back in line: a page of what was handed out, or the jobs that are named.
 -- Script  tending
 -- Uses  ends entries lease places
--- KEYS  jobs      stream  the lines, and how far each was handed out
---       fronts    zset    where those that wait are named, by their bands
---       suspects  zset    where those on their last chance are
---       due       zset    where delayed jobs are named
---       alarms    zset    when parked jobs are called
---       limits    hash    limit keys with running jobs, whose ends call parked ones
---       orders    hash    which job of an order key runs
---       leases    hash    where running jobs are named
---       beats     hash    how many owners there are
+-- KEYS  jobs fronts suspects due alarms limits orders leases beats
 -- ARGV  names   keys of the jobs to look at, separated by spaces; empty: the next page
 --       cursor  where the last page ended, as it was answered; empty: at the beginning
 --       most    how many entries a page has at most

@@ -1,6 +1,6 @@
 -- pause: start no more jobs of a platform; what runs goes on.
 -- Script  acting
--- KEYS  control  hash  whether the platform is paused
+-- KEYS  control
 -- ARGV  by  who asked, and when
 -- Returns  ok | again
 if call('HSETNX', keys.control, 'paused', by) == 1 then

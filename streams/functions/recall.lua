@@ -1,7 +1,7 @@
 -- recall: what the steps of a job gave in earlier attempts, a bounded part at a time.
 -- Script  settling
 -- Uses  lease
--- KEYS  steps  hash  what the job's steps gave
+-- KEYS  steps
 -- ARGV  key     the job's key
 --       nonce   the fence: refused unless it is the current one
 --       cursor  where the part before ended, 0 for the first

@@ -1,16 +1,12 @@
 -- reclaim: take a job away from an owner that was seen silent for its deadline; the last allowed loss ends the job.
 -- Script  tending
 -- Uses  ends lease places
--- KEYS  record  hash  the state and the crashes of the job
---       log     list  the job's history
---       beats   hash  the owner's beat counter
---       idle    zset  consumers that wait for work, to be called; the silent one is none of them
--- ARGV  key          the job's key
---       nonce        the lease that was watched
---       owner        whose it is
---       counter      the owner's beat counter as last seen, empty when it had none
---       max_crashes  lost attempts after which the job ends failed
---       max_starts   how often it may be started in all
+-- KEYS  record log beats idle
+-- ARGV  key      the job's key
+--       nonce    the lease that was watched
+--       owner    whose it is
+--       counter  the owner's beat counter as last seen, empty when it had none
+-- Rules  max_crashes max_starts
 -- Returns  reclaimed | failed | cancelled | alive | gone
 local job = lease.fence(key, nonce)
 if not job then

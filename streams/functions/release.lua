@@ -1,8 +1,7 @@
 -- release: hand a running job back unfinished, at no cost and to the front of its priority.
 -- Script  settling
 -- Uses  ends lease places
--- KEYS  record  hash  the state of the job
---       log     list  the job's history
+-- KEYS  record log
 -- ARGV  key         the job's key
 --       nonce       the fence: refused unless it is the current one
 --       max_starts  how often it may be started in all

@@ -1,10 +1,7 @@
 -- reopen: give a failed or cancelled job another life: its budgets are new, its history stays.
 -- Script  acting
 -- Uses  entries history lease places retention
--- KEYS  record  hash    the state of the job
---       log     list    the job's history
---       args    string  the job's args, kept since its end
---       jobs    stream  the line of its band
+-- KEYS  record log args jobs
 -- ARGV  key   the job's key
 --       more  who asked, JSON members with a leading comma, or empty
 -- Returns  ok | missing | waiting | delayed | running | completed

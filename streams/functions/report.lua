@@ -1,7 +1,7 @@
 -- report: show one step of a running attempt, at most once.
 -- Script  settling
 -- Uses  history lease
--- KEYS  log  list  the job's history
+-- KEYS  log
 -- ARGV  key     the job's key
 --       nonce   the fence: refused unless it is the current one
 --       number  the attempt's running number of this report: a repeated one was shown before

@@ -1,7 +1,6 @@
 -- restart: ask every consumer of a platform to drain and leave, so that its supervisor starts it anew.
 -- Script  acting
--- KEYS  control  hash  how often that was asked, by which request last, and when
---       beats    hash  owner -> beat counter; a consumer that has beaten hears it
+-- KEYS  control beats
 -- ARGV  request  names this request: the same one again, after a lost answer, is not another for ten minutes
 --       owners   the consumers that are meant, separated by spaces
 -- Returns  how often that was asked | changed: there is another consumer, and none is asked

@@ -1,8 +1,7 @@
 -- save: keep the result of a step of a running attempt; the first one counts.
 -- Script  settling
 -- Uses  lease
--- KEYS  record  hash  the attempt that owns the job, and the bytes of its steps
---       steps   hash  what the job's steps gave
+-- KEYS  record steps
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       most   bytes that the job's steps may have in all, names and values

@@ -1,7 +1,6 @@
 -- schedule: keep a schedule, new or changed, and say when its next tick is.
 -- Script  scheduling
--- KEYS  schedules  hash  every schedule's definition
---       ticks      zset  when each one is due next
+-- KEYS  schedules ticks
 -- ARGV  name        the schedule's name
 --       before      SHA-1 of the definition it replaces, as its writer read it; empty: there was none
 --       definition  JSON

@@ -1,9 +1,7 @@
 -- submit: accept a job once; the same id with the same body is the same job.
 -- Script  submitting
 -- Uses  accepting
--- KEYS  record  hash    the job's record, made here
---       log     list    its history, begun here when it is to start later
---       args    string  args too large for the stream entry
+-- KEYS  record log args
 -- ARGV  key          the job's key
 --       band         its priority
 --       kind         what is to be done

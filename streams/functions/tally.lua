@@ -1,9 +1,6 @@
 -- tally: count what waits on a platform, and what has ever ended there, by outcome.
 -- Script  tending
--- KEYS  jobs     stream  the lines: an entry is there until its job has ended
---       leases   hash    what runs
---       due      zset    what rests until a later time
---       control  hash    how many jobs have ever ended failed, and cancelled
+-- KEYS  jobs leases due control
 -- Returns  how many jobs wait, and how many have ever ended completed, failed and cancelled
 local standing, ended = 0, 0
 for _, band in ipairs(BANDS) do

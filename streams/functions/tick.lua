@@ -1,11 +1,7 @@
 -- tick: bring the job of a schedule's tick in line and move the schedule to its next one, once whoever asks.
 -- Script  ticking
 -- Uses  accepting
--- KEYS  record     hash    the job's record, made here
---       log        list    its history, begun here when it is to start later
---       args       string  args too large for the stream entry
---       schedules  hash    every schedule's definition
---       ticks      zset    when each one is due next
+-- KEYS  record log args schedules ticks
 -- ARGV  name         the schedule's name
 --       before       SHA-1 of the definition that the caller acts on
 --       tick_ms      the tick it was seen at

@@ -1,7 +1,6 @@
 -- unschedule: let a schedule tick no more; its definition stays when it is only paused.
 -- Script  acting
--- KEYS  schedules  hash  every schedule's definition
---       ticks      zset  when each one is due next
+-- KEYS  schedules ticks
 -- ARGV  name        the schedule's name
 --       before      SHA-1 of the definition as its writer read it; empty: whatever it is
 --       definition  what stays, JSON; empty: nothing

@@ -1,12 +1,8 @@
 -- wake: bring what is due in line, end what has expired, and call others for a consumer that does not come.
 -- Script  tending
 -- Uses  waking
--- KEYS  due     zset  jobs that start later, or again
---       alarms  zset  what else happens by itself
---       called  zset  consumers that were called and have not claimed yet
--- ARGV  max_running_per_key  how many of one limit key may run at a time, 0: any number
---       key_rate             how many of one limit key may start within key_rate_ms, 0: any number
---       key_rate_ms          the length of that window
+-- KEYS  due alarms called
+-- Rules  max_running_per_key key_rate key_rate_ms
 -- Returns  how many there were
 local CLAIM_US = 500000 -- a consumer that was called claims within milliseconds, unless it is dead, frozen or cut off
 

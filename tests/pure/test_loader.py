@@ -13,10 +13,10 @@ SCRIPTS = sorted({function.script for function in functions().values()})
 GOOD = """-- greet: say hello.
 -- Script  greeting
 -- Uses  places calls
--- KEYS  record  hash  whom
---       leases  hash  of whom
+-- KEYS  record leases
 -- ARGV  name   who
 --       times  how often
+-- Rules  max_running lane
 -- Returns  ok | lost
 return 'ok'
 """
@@ -26,12 +26,17 @@ def test_a_header_is_read_as_a_signature() -> None:
     greet = parse("greet", GOOD)
     assert (greet.name, greet.summary, greet.script) == ("greet", "say hello.", "greeting")
     assert greet.uses == ("places", "calls")
-    assert (greet.keys, greet.job_keys, greet.args) == (("record", "leases"), ("record",), ("name", "times"))
+    assert (greet.keys, greet.job_keys, greet.args) == (
+        ("record", "leases"),
+        ("record",),
+        ("name", "times", "max_running", "lane"),
+    )
+    assert greet.rules == ("max_running", "lane")
     assert (greet.returns, greet.body) == ("ok | lost", "return 'ok'\n")
 
 
-def test_a_shared_part_names_its_keys_in_one_line() -> None:
-    part = parse("manners", "-- manners: how to greet.\n-- Keys  leases due\n\nfunction manners.bow()\nend\n")
+def test_a_shared_part_has_neither_a_script_nor_answers() -> None:
+    part = parse("manners", "-- manners: how to greet.\n-- KEYS  leases due\n\nfunction manners.bow()\nend\n")
     assert (part.keys, part.uses, part.body) == (("leases", "due"), (), "\nfunction manners.bow()\nend\n")
 
 

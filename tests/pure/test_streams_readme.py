@@ -1,10 +1,8 @@
 """The tables of streams/README.md say what the code says."""
 
-from pathlib import Path
-
 import pytest
 
-from tailrace.streams.functions import OF_BANDS, functions
+from tailrace.streams.functions import functions
 from tailrace.streams.keys import JOB_KEYS, PLATFORM_KEYS, PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.states import CHANGES, Change, State, Status
@@ -53,16 +51,6 @@ def test_every_key_has_a_row() -> None:
 def test_a_key_is_called_as_the_table_says(name: str) -> None:
     keys = PlatformKeys("kurly")
     assert table("Keys")[name][0] == f"`{getattr(keys, name)('a') if name in JOB_KEYS else keys[name]}`"
-
-
-@pytest.mark.parametrize("name", functions())
-def test_a_header_names_the_types_of_its_keys_as_the_table_does(name: str) -> None:
-    text = (Path(__file__).parents[2] / "streams" / "functions" / f"{name}.lua").read_text(encoding="utf-8")
-    header = [line.removeprefix("-- KEYS").removeprefix("--").split() for line in text.splitlines()]
-    types = {words[0]: words[1] for words in header if len(words) > 1}
-    for key in functions()[name].keys:
-        row = OF_BANDS.get(key, {"normal": key})["normal"]
-        assert types[key] == table("Keys")[row][1]
 
 
 def test_the_fields_of_a_record_are_those_that_are_read() -> None:

@@ -1,6 +1,6 @@
 -- accepting: how new work comes in line, for every transition that brings some: `submit` and `tick`.
 -- Uses  entries history places
--- Keys  jobs fronts due alarms
+-- KEYS  jobs fronts due alarms
 
 -- Accepts a job once; what it takes and answers is told in `submit`.
 function accepting.accept(record, args, key, band, kind, payload, fingerprint, room, extras)

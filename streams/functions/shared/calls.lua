@@ -1,6 +1,6 @@
 -- calls: which consumers look for work: what a claim tells of its owner, and when others are called instead.
 -- Uses  gates
--- Keys  jobs due alarms leases beats idle called control
+-- KEYS  jobs due alarms leases beats idle called control
 
 -- A consumer that claims is not called any more; answers when it was called, if it was.
 function calls.come(owner)
@@ -80,10 +80,10 @@ end
 -- again if it has to wait for its turn. Platforms of a lane take turns: of those that found no slot the one that waits
 -- longest is the next, if a consumer of it comes within a moment after a slot came free.
 local TURN_MS = 250
-local function take_turn(lane, free, since_us, free_ms)
+function calls.lane_room(lane, free, since_us, free_ms)
   since_us = tonumber(since_us or now_us)
   local fresh = vacated > 0 or (free_ms and math.abs(now_ms - free_ms) < TURN_MS)
-  local before = {}
+  local before, opens = {}, nil
   free = free - gates.taken_in_lane(lane)
   for sibling in string.gmatch(lane, '%S+') do
     if tonumber(call('HGET', at(sibling, keys.control), 'lane_since_us') or since_us) < since_us then
@@ -91,22 +91,17 @@ local function take_turn(lane, free, since_us, free_ms)
     end
   end
   if free > 0 and fresh and #before > 0 then
-    return 0, now_ms + TURN_MS
+    free, opens = 0, now_ms + TURN_MS
   end
-  for _, sibling in ipairs(free > 0 and before or {}) do -- no consumer came for it
-    call('HDEL', sibling, 'lane_since_us')
-  end
-  return free
-end
-
-function calls.lane_room(lane, free, since_us, free_ms)
-  local room, opens = take_turn(lane, free, since_us, free_ms)
-  if room > 0 then
+  if free > 0 then
+    for _, sibling in ipairs(before) do -- no consumer came for it
+      call('HDEL', sibling, 'lane_since_us')
+    end
     call('HDEL', keys.control, 'lane_since_us')
   elseif calls.waiting(0) > 0 then
     call('HSETNX', keys.control, 'lane_since_us', now_us)
   end
-  return room, opens
+  return free, opens
 end
 
 -- Whether a consumer that does not run alone is to take nothing more until it is empty, for a job on its last chance.

@@ -1,5 +1,5 @@
 -- clock: a clock that was set back: no wait that has a length lasts longer than that.
--- Keys  due alarms control schedules ticks
+-- KEYS  due alarms control schedules ticks
 --
 -- Times are kept as points of the store's clock, with the length of each wait beside it. While the clock runs forward
 -- that costs one look at `control`. When the latest time that was seen lies ahead, the lists of times are walked once, a

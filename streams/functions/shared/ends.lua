@@ -1,6 +1,6 @@
 -- ends: the end of a job, and what brings it about before its handler does.
 -- Uses  entries history lease places retention
--- Keys  ended_kept
+-- KEYS  ended_kept
 
 -- The one end of a job: state, event, entry, lease and retention in one fact.
 function ends.finish(record, key, job, state, event)

@@ -1,6 +1,6 @@
 -- entries: the entries of jobs in their lines: which were handed out, and how they are held for a job that is to go on.
 -- Uses  ends places
--- Keys  jobs
+-- KEYS  jobs
 
 -- The place in line of an entry: its acceptance, as a number that keeps the order of entries within a millisecond.
 function entries.acceptance(entry)

@@ -1,7 +1,7 @@
 -- gates: what a job needs to start: a slot, its order, and what its limit key allows. `claim` asks, `line` tells why a job
 -- waits.
 -- Uses  entries lease places rates
--- Keys  jobs alarms leases limits orders
+-- KEYS  jobs alarms leases limits orders
 
 -- How many more jobs of a platform may run, of `max_running`; those of its lane not counted.
 function gates.free_slots(max_running)

@@ -2,6 +2,7 @@
 --   <reports shown> <number of the last event> <key> <id of `started`> <attempt> <owner> <band> <entry> <deadline in ms><marks>
 -- where the id of `started` is `-` once that event is in the history. Marks are what a job holds beside its place in line,
 -- each a word ` name=value`; see `submit`.
+-- KEYS  leases
 
 -- The key of a lease's job, and the job as the lease knows it; nothing of a text that is not a lease.
 function lease.read(text, nonce)
@@ -69,6 +70,23 @@ end
 -- The lease of an attempt that has just written an event.
 function lease.renew(key, nonce, reported, seq, rest)
   held[nonce], touched[nonce] = reported .. ' ' .. seq .. ' ' .. key .. ' - ' .. rest, true
+end
+
+-- Some leases of an owner, chosen at random, as nonce and lease in turn; leases that were removed by hand leave its list.
+function lease.some_of(owner, most)
+  local found, over = {}, {}
+  local nonces = call('SRANDMEMBER', holds(owner), most)
+  for i, text in ipairs(#nonces > 0 and call('HMGET', keys.leases, unpack(nonces)) or nonces) do
+    if text then
+      found[#found + 1], found[#found + 2] = nonces[i], text
+    else
+      over[#over + 1] = nonces[i]
+    end
+  end
+  if #over > 0 then
+    call('SREM', holds(owner), unpack(over))
+  end
+  return found
 end
 
 -- The lease of a new attempt.

@@ -1,6 +1,6 @@
 -- places: where a job stands while no attempt runs it: at the front, beside the line, at rest.
 -- Uses  entries history lease rates
--- Keys  fronts unfinished suspects due alarms control limits orders
+-- KEYS  fronts unfinished suspects due alarms control limits orders
 
 -- A job that waited for something else comes to the front of its priority. One that is there keeps its place, and so
 -- does one that was submitted as the first of all: it stands at the front of the urgent ones, whatever its band.

@@ -1,5 +1,5 @@
 -- prelude: what every transition stands on: the clock, the keys, and what the operations of a call write together.
--- Keys  jobs leases beats events ended_completed control idle called
+-- KEYS  jobs leases beats events ended_completed control idle called
 --
 -- A script runs a list of operations, platform by platform. What many operations do alike (take leases away, settle
 -- stream entries, feed the live events, call idle consumers) is gathered and written once per platform by `flush`, so

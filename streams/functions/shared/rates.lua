@@ -1,5 +1,5 @@
 -- rates: how many jobs may start within a window of time, by the times of the last starts.
--- Keys  control
+-- KEYS  control
 
 -- Whether one more may start within a window, by the times of the last starts; else when. `more` are about to start.
 -- Exact: no window of that length ever has more starts.

@@ -1,5 +1,5 @@
 -- retention: what is kept of ended jobs, and how it is removed.
--- Keys  jobs control alarms ended_failed ended_errors ended_cancelled ended_kept
+-- KEYS  jobs control alarms ended_failed ended_errors ended_cancelled ended_kept
 
 local ERROR_TYPE = 50 -- bytes of the type of an error in `ended_errors`
 

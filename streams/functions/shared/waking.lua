@@ -1,15 +1,15 @@
 -- waking: what happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
 -- Uses  clock ends entries history lease places
--- Keys  due alarms
+-- KEYS  due alarms
 
-waking.MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
+local MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
 local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of fifty; each that starts calls two others
 
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
--- many there were, whether others may have expired as well, and whether there are more times to put right.
+-- many there were, whether others may have expired as well, and whether there are more to look at.
 function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
   local walking = clock.mind()
-  local woken = call('ZRANGE', keys.due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, waking.MOST_DUE)
+  local woken = call('ZRANGE', keys.due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
   for _, key in ipairs(woken) do
     call('ZREM', keys.due, key)
     local record = key_of('job', key)
@@ -23,7 +23,7 @@ function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
       places.come_forward(key, entries.acceptance(job.entry), job.band)
     end
   end
-  local rung_alarms = call('ZRANGE', keys.alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, waking.MOST_DUE, 'WITHSCORES')
+  local rung_alarms = call('ZRANGE', keys.alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE, 'WITHSCORES')
   for i = 1, #rung_alarms, 2 do
     local alarm = rung_alarms[i]
     call('ZREM', keys.alarms, alarm)
@@ -42,5 +42,6 @@ function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
       end
     end
   end
-  return #woken + #rung_alarms / 2, #rung_alarms == 2 * waking.MOST_DUE, walking
+  local count = #woken + #rung_alarms / 2
+  return count, #rung_alarms == 2 * MOST_DUE, count >= MOST_DUE or walking
 end
