@@ -11,7 +11,7 @@ import structlog
 from msgspec.structs import replace
 
 from tailrace.gateway.app import create_app
-from tailrace.gateway.processes import Processes
+from tailrace.gateway.processes import keep_processes
 from tailrace.gateway.server import Server, bind, collect_seldom, hold
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
@@ -43,7 +43,7 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
     if settings.process == 0:
         asyncio.run(look_at_store(settings))
     if is_parent:
-        asyncio.run(Processes(settings, listener).run())
+        asyncio.run(keep_processes(settings, listener))
         log.info("gateway_ended")
         return 0
     try:

@@ -29,26 +29,21 @@ FIRST_LOOKS = 60  # until the first sign; a new process on a busy machine takes 
 log = structlog.get_logger()
 
 
-class Processes:
-    """All processes of one gateway, from the first start to the last end."""
+async def keep_processes(settings: GatewaySettings, holder: socket.socket) -> None:
+    """Keep all of them alive until SIGTERM or SIGINT, then let them drain. A second signal: end quickly.
 
-    def __init__(self, settings: GatewaySettings, holder: socket.socket) -> None:
-        """`holder` keeps the port, also while no process listens."""
-        read_end, self._write_end = os.pipe()  # nothing is written: it closes when this process ends
-        self._grace_seconds = settings.grace_seconds
-        self._children = [
-            GatewayChild(number + 1, settings.processes, holder, read_end) for number in range(settings.processes)
-        ]
-
-    async def run(self) -> None:
-        """Keep all of them alive until SIGTERM or SIGINT, then let them drain. A second signal: end quickly."""
-        shutdown = Shutdown()
-        with shutdown.listening():
-            async with anyio.create_task_group() as tasks:
-                for child in self._children:
-                    tasks.start_soon(child.keep)
-                await shutdown.drain.wait()
-                await end_all(self._children, self._grace_seconds + SETTLE_SECONDS, shutdown)
+    `holder` keeps the port, also while no process listens.
+    """
+    read_end, _ = os.pipe()  # nothing is written: the other end closes when this process ends
+    numbers = range(1, settings.processes + 1)
+    children = [GatewayChild(number, settings.processes, holder, read_end) for number in numbers]
+    shutdown = Shutdown()
+    with shutdown.listening():
+        async with anyio.create_task_group() as tasks:
+            for child in children:
+                tasks.start_soon(child.keep)
+            await shutdown.drain.wait()
+            await end_all(children, settings.grace_seconds + SETTLE_SECONDS, shutdown)
 
 
 class GatewayChild(Supervised):
