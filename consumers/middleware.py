@@ -8,6 +8,8 @@ an attempt fail, but can neither hide a failure nor the loss of a job.
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from tailrace.consumers.attempt import Attempt
 from tailrace.streams.errors import Cancelled, Lost
 
@@ -15,24 +17,21 @@ CallNext = Callable[[], Coroutine[Any, Any, Any]]
 Hook = Callable[[Attempt[Any], CallNext], Awaitable[Any]]
 
 
-class Inner:
+class Inner(Struct, eq=False):
     """What a hook gets as `call_next`: the next hook, or the handler itself."""
 
-    __slots__ = ("_call", "_called", "error", "result", "returned")
-
-    def __init__(self, call: CallNext) -> None:
-        self._call = call
-        self._called = False
-        self.returned = False
-        self.result: Any = None
-        self.error: BaseException | None = None
+    call: CallNext
+    called: bool = False
+    returned: bool = False
+    result: Any = None
+    error: BaseException | None = None
 
     async def __call__(self) -> Any:
-        if self._called:
+        if self.called:
             raise RuntimeError("call_next is for one call: a second try at a job is another attempt")
-        self._called = True
+        self.called = True
         try:
-            self.result = await self._call()
+            self.result = await self.call()
         except BaseException as error:
             self.error = error
             raise

@@ -43,22 +43,19 @@ log = structlog.get_logger()
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
 
 
-class RunningAttempt:
+class RunningAttempt(Struct, eq=False):
     """An attempt under way, as the runner holds it."""
 
-    __slots__ = ("alone", "attempt", "begun", "claim", "ending", "rules", "settling", "slot", "task", "timer")
-
-    def __init__(self, claim: Claim, rules: Policy, slot: int, alone: bool) -> None:
-        self.claim = claim
-        self.alone = alone  # nothing else may start in this process before the store has its outcome
-        self.rules = rules
-        self.slot = slot
-        self.begun = time.monotonic()
-        self.timer: asyncio.TimerHandle | None = None
-        self.attempt: Attempt[Any] | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
-        self.settling = False  # its outcome is on the way to the store
+    claim: Claim
+    rules: Policy
+    slot: int
+    alone: bool  # nothing else may start in this process before the store has its outcome
+    begun: float
+    timer: asyncio.TimerHandle | None = None
+    attempt: Attempt[Any] | None = None
+    task: asyncio.Task[None] | None = None
+    ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
+    settling: bool = False  # its outcome is on the way to the store
 
 
 class ProcessContext(Struct, frozen=True):
@@ -99,9 +96,9 @@ class Runner:
     def begin(self, claim: Claim, *, alone: bool = False) -> None:
         # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
         rules = rules_for(self._policy, claim.options)
-        seconds = seconds_left(rules, claim.age_seconds)
-        deadline = time.monotonic() + seconds if seconds is not None else 0.0
-        running = RunningAttempt(claim, rules, self._table.hold(self._number, claim.nonce, deadline), alone)
+        now, seconds = time.monotonic(), seconds_left(rules, claim.age_seconds)
+        slot = self._table.hold(self._number, claim.nonce, 0.0 if seconds is None else now + seconds)
+        running = RunningAttempt(claim, rules, slot, alone, begun=now)
         self.running[claim.nonce] = running
         loop = asyncio.get_running_loop()
         running.task = loop.create_task(self._live(running))
