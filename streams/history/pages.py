@@ -91,7 +91,7 @@ class Histories:
         if current:
             started = (await read_record(self._store, keys, key)).started
             behind = max(number, (number_of(started or "") or 1) - 1)
-            if behind > number > 0 and not await self._has(keys, key, number, after):
+            if behind > number > 0 and not await self._short(keys, key, after, 1, current=False):
                 return None
         fold, shown, begun = Fold(keys.id(key)), list[bytes](), not behind
         async for part in self._parts(keys, key, max(1, behind), limit):
@@ -109,12 +109,6 @@ class Histories:
             if limit and len(shown) >= limit:
                 break
         return HistoryPage(part.record, shown[:limit]) if begun else None
-
-    async def _has(self, keys: PlatformKeys, key: str, number: int, event_id: str) -> bool:
-        (reply,) = await read_logs(self._store, [(keys, key, number)], 1)
-        part = reply.part()
-        head = read_head(part.events[0]) if part and part.events and part.in_order else None
-        return head is not None and head.id == event_id
 
     async def end(self, keys: PlatformKeys, key: str) -> HistoryPage:
         """The last events of a job: of one that has ended, at least its end and how far its last attempt was."""
