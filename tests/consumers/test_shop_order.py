@@ -13,7 +13,7 @@ from tests.support.checker import false_takeovers, jumped_the_line, overlaps, ta
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.long_runs import scaled
-from tests.support.processes import ConsumerProcess
+from tests.support.processes import UNHURRIED, ConsumerProcess
 
 SHOP = "kurly"
 
@@ -50,7 +50,7 @@ async def test_the_jobs_of_a_shop_run_one_after_the_other_while_workers_are_kill
 
 async def test_the_extract_group_runs_one_at_a_time_over_all_processes(deployment: Deployment) -> None:
     """Two processes serve all four platforms of the lane; each platform has a line, and none of them starves."""
-    _, workers = await asyncio.gather(deployment.gateway(), deployment.consumers(2, "extract"))
+    _, workers = await asyncio.gather(deployment.gateway(), deployment.consumers(2, "extract", pace=UNHURRIED))
     ids = [await deployment.submit(platform, steps=1, seconds=0.05) for platform in EXTRACT for _ in range(5)]
     histories = await deployment.all_ended(ids)
     assert overlaps(histories) == []

@@ -14,7 +14,7 @@ from tests.support.builders import tell
 from tests.support.checker import unclean
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually
-from tests.support.processes import Pace
+from tests.support.processes import UNHURRIED, Pace
 
 RACES = 200
 MANY = 120  # jobs of one process; a line of its heart tells of 15
@@ -129,7 +129,7 @@ ENDS = {"ok": Status.CANCELLED, "cancelling": Status.CANCELLED, "completed": Sta
 
 
 async def test_a_cancel_that_races_with_the_end_agrees_with_the_history(deployment: Deployment, dice: Random) -> None:
-    await deployment.consumers(2, "research")
+    await deployment.consumers(2, "research", pace=UNHURRIED)
     jobs = [
         await ask(deployment, "research", args={"seconds": dice.uniform(0, 2 * WORK_SECONDS)})
         for _ in range(RACES // 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from tailrace.ops.up.children import Family, KeptChild
 from tailrace.streams.keys import PlatformKeys
@@ -19,7 +20,7 @@ from tests.support.builders import tell
 from tests.support.checker import unclean
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
-from tests.support.processes import ConsumerProcess, Pace
+from tests.support.processes import UNHURRIED, ConsumerProcess, Pace
 
 PLATFORMS = ("research", "kurly")
 JOBS_AT_A_TIME = 24
@@ -27,7 +28,7 @@ JOBS_AT_A_TIME = 24
 
 async def roll(deployment: Deployment, count: int, rounds: int) -> int:
     """Replace each of `count` workers by another, again and again, while jobs come in; how many jobs there were."""
-    patient, hasty = Pace(), Pace(grace=0.0)  # one lets its jobs finish, the other hands them back
+    patient, hasty = UNHURRIED, replace(UNHURRIED, grace=0.0)  # one lets its jobs finish, the other hands them back
     workers = await deployment.consumers(count, *PLATFORMS, pace=patient)
     rolling = True
 

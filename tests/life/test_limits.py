@@ -17,7 +17,7 @@ from tests.life.asking import PLATFORM, STEERED, ask, at, completed, nothing_lef
 from tests.life.conftest import lasting
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
-from tests.support.processes import Pace
+from tests.support.processes import UNHURRIED, Pace
 
 CALM = Pace(deadline=60.0, beat=15.0, reap=15.0)  # its heart is hardly heard: what is called is called by its reader
 
@@ -74,7 +74,7 @@ async def test_no_more_than_the_rate_start_in_any_window(
     deployment: Deployment, tmp_path: Path, rate: int, window: float, jobs: int, consumers: int
 ) -> None:
     config = rules(tmp_path, rate=rate, rate_seconds=window)
-    await deployment.consumers(consumers, PLATFORM, TAILRACE_CONFIG=config)
+    await deployment.consumers(consumers, PLATFORM, pace=UNHURRIED, TAILRACE_CONFIG=config)
     begun = time.monotonic()
     await bulk(deployment, jobs)
     ended = await completed(deployment, jobs)
@@ -104,7 +104,7 @@ async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deploy
     config.write_text(PAIR)
     async with lasting(folder) as deployment:
         served = ("research", "plan-generation", "kurly")
-        await deployment.consumers(2, *served, TAILRACE_HANDLERS=STEERED, TAILRACE_CONFIG=str(config))
+        await deployment.consumers(2, *served, pace=UNHURRIED, TAILRACE_HANDLERS=STEERED, TAILRACE_CONFIG=str(config))
         yield deployment
 
 

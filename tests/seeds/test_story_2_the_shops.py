@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.support.checker import jumped_the_line, overlaps, unclean
 from tests.support.deployment import Deployment
+from tests.support.processes import UNHURRIED
 
 WORKER_PLATFORMS = " kurly, ,hwahae ,,"
 PRODUCTS = ["p-1", "p-2", "p-3"]
@@ -31,7 +32,7 @@ async def running(deployment: Deployment) -> dict[str, Any]:
 
 
 async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> None:
-    starting = deployment.consumers(2, WORKER_PLATFORMS=WORKER_PLATFORMS)
+    starting = deployment.consumers(2, pace=UNHURRIED, WORKER_PLATFORMS=WORKER_PLATFORMS)
     _, workers = await asyncio.gather(deployment.gateway(), starting)
     assert [worker.said("consumer_started")[0]["platforms"] for worker in workers] == ["kurly,hwahae"] * 2
     kurly = [await execute(deployment, "kurly") for _ in range(3)]

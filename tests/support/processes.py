@@ -41,6 +41,10 @@ class Pace(Struct, frozen=True):
         }
 
 
+UNHURRIED = Pace(deadline=10.0)
+"""For tests in which no worker is lost: it takes nothing from them that a busy machine has starved a heart."""
+
+
 class Process:
     """One program of ours. It leads its own group, so that a signal can reach it with or without its children."""
 
