@@ -20,8 +20,8 @@ from tailrace.streams.schedules import (
     Schedule,
     ScheduleName,
     check_name,
-    decode_schedule,
     encode_schedule,
+    known_from,
     mark_of,
     next_tick,
     read_schedule,
@@ -175,14 +175,6 @@ def options_of(said: Any) -> Options:
         raise WrongField(*field_of(error, "options", Options)) from None
     except WrongField as error:
         raise WrongField(f"options.{error.field}", error.reason) from None
-
-
-def known_from(definition: bytes | None) -> Schedule | None:
-    """What a definition says; None when there is none, or when somebody else wrote it."""
-    try:
-        return decode_schedule(definition) if definition else None
-    except (WrongField, ValueError):
-        return None
 
 
 def _found(platform: str, name: str, known: Schedule | None) -> Schedule:

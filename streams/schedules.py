@@ -190,6 +190,14 @@ def decode_schedule(definition: bytes) -> Schedule:
     return msgspec.json.decode(definition, type=Schedule)
 
 
+def known_from(definition: bytes | None) -> Schedule | None:
+    """What a definition says; None when there is none, or when another program wrote it."""
+    try:
+        return decode_schedule(definition) if definition else None
+    except (WrongField, ValueError):
+        return None
+
+
 def mark_of(definition: bytes | None) -> str:
     """What tells a definition from another; empty when there is none."""
     return hashlib.sha1(definition, usedforsecurity=False).hexdigest() if definition else ""
@@ -221,8 +229,6 @@ async def read_schedules(store: Store, platforms: Sequence[PlatformKeys]) -> lis
     for definitions, scores in zip(replies[::2], replies[1::2], strict=True):
         ticks = {name: int(float(score)) for name, score in zip(scores[::2], scores[1::2], strict=True)}
         for name, definition in sorted(zip(definitions[::2], definitions[1::2], strict=True)):
-            try:
-                found.append(Planned(decode_schedule(definition), ticks.get(name)))
-            except (WrongField, ValueError):
-                continue
+            if schedule := known_from(definition):
+                found.append(Planned(schedule, ticks.get(name)))
     return found
