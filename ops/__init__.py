@@ -1,4 +1,4 @@
-"""The commands that run and inspect everything, for whoever is woken at night."""
+"""The commands that run and inspect everything."""
 
 import sys
 

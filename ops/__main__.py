@@ -7,7 +7,7 @@ The module of a command, `tailrace.ops.cli.<command>` unless the table names ano
 and returns the exit code. A role (`gateway`, `consume`) is the `main() -> int` of its package's `__main__`, and
 finds its part of the line in `sys.argv`. What it takes is in the table as well: help imports no package.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 69 no store, 78 bad configuration, 130 interrupted, 141 nobody reads on.
+Exit codes: 0 ok, 1 failed, 2 usage, 69 no store, 78 bad configuration, 130 interrupted, 141 stdout was closed.
 """
 
 import argparse

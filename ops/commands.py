@@ -189,7 +189,9 @@ COMMANDS = {
             argument("--cron", metavar="EXPR", help="when: five fields, or six with seconds first"),
             argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
             seconds("--every", "every_seconds", "when: each so many seconds, 1 or more"),
-            argument("--missed", metavar="HOW", default="skip", help="ticks nobody ran at: skip, once or all"),
+            argument(
+                "--missed", metavar="HOW", default="skip", help="ticks at which no consumer ran: skip, once or all"
+            ),
             argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
             JSON,
             DATA,

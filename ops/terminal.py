@@ -7,7 +7,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-PIPE_WIDTH = 10_000  # whoever reads a pipe wants whole lines
+PIPE_WIDTH = 10_000  # a pipe gets whole lines
 
 STYLES = {
     "queued": "dim",

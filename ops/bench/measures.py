@@ -122,7 +122,7 @@ async def best(bench: Bench, *calls: Callable[[], Awaitable[object]], most: int 
     """Make each call again and again; how often, and in how many seconds, in its best round.
 
     The calls take turns. The best round counts, because what slows a round down (the kernel moves us to another
-    processor, somebody else works) is not ours and not the store's.
+    processor, other programs run) is not ours and not the store's.
     """
     rounds: list[list[tuple[int, float]]] = [[] for _ in calls]
     for _ in range(ROUNDS):

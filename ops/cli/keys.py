@@ -1,4 +1,4 @@
-"""`keys new`: a key for whoever uses the gateway, and what its configuration needs to know of it."""
+"""`keys new`: a key for a client of the gateway, and its hash for the configuration."""
 
 import argparse
 

@@ -73,7 +73,7 @@ async def read(job_id: str, reached: Reached) -> dict[str, Any]:
 
 
 class Watching(Presence):
-    """Waits for a beat where others take a look: whoever has not beaten by then is not counted on."""
+    """Waits for a beat instead of a glance: a consumer that has not beaten by then does not count as alive."""
 
     async def glance(self) -> list[ConsumerPresence]:
         return [each if each.alive else replace(each, deadline_seconds=0.0) for each in await self.see()]

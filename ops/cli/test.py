@@ -17,7 +17,7 @@ for ever (an error of xdist): the run ends there."""
 
 def run(options: argparse.Namespace) -> NoReturn:
     os.chdir(require_checkout())
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile everything anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile everything again
     # Ctrl-C is pytest's alone: it has servers to end.
     chosen = options.rest or (*SIDE_BY_SIDE, *END_WITH_A_HANG)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *chosen])

@@ -53,7 +53,7 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
         troubles += await look_at_consumers(store, platforms, counts)
         notes = await check_flow(store, platforms)
     findings += notes
-    paused = {note.about for note in notes if note.next}  # a pause is what somebody can end
+    paused = {note.about for note in notes if note.next}  # a person can end a pause
     for platform, states in counts.items():
         if not any(trouble.about == platform and trouble.level == "wrong" for trouble in troubles):
             numbers = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
@@ -86,7 +86,7 @@ async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Co
                 try:
                     keys = PlatformKeys(platform)
                 except WrongField:
-                    continue  # not ours, whoever wrote it
+                    continue  # a key of another program
                 found, live = await check_jobs(store, keys, page)
                 suspicions += found
                 if live:

@@ -98,24 +98,24 @@ class Where(Struct, frozen=True):
 
 
 MEND = f"{PROGRAM} doctor --repair"  # consumers mend it too, within minutes
-HANDED_OUT = "its entry was handed out, but nobody runs it"
+HANDED_OUT = "its entry was handed out, but no consumer runs it"
 
 
 def obstacle(state: State, where: Where) -> str | None:
     """Why a job cannot go on by itself, or None."""
     if state is State.RUNNING and not where.leased:
-        return "it runs, but nobody holds its lease: nobody will take it over"
+        return "it runs, but no consumer holds its lease: none will take it over"
     if not where.in_line and state is not State.RUNNING:  # a running job can end without it
         return "its entry is gone from the line"
     if state is State.DELAYED and not where.due:
-        return "it is delayed, but no time is set for it: nobody will wake it"
+        return "it is delayed, but no time is set for it: nothing will wake it"
     if state is State.WAITING and where.handed_out and not where.in_front:
         return HANDED_OUT
     return None
 
 
 async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | None:
-    """A job beside the line waits for its order or for its limit key. None: somebody will bring it back."""
+    """A job beside the line waits for its order or for its limit key. None: another job will bring it back."""
     marks = marks_of(record.marks)
     if limit := marks.get("limit"):
         parked, alarm, count = await store.commands(
@@ -127,13 +127,13 @@ async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | 
         )
         if parked is not None:
             fine = alarm is not None or count is not None  # whether those counted do run is looked at apart
-            return None if fine else f"it waits for its limit key {limit}, but nobody holds it"
+            return None if fine else f"it waits for its limit key {limit}, but no job holds it"
     if order := marks.get("order"):
         holder, first = await store.commands([("HGET", keys["orders"], order), ("ZRANGE", keys.order(order), 0, 0)])
         before = [key.decode(errors="replace") for key in (holder, *first) if key is not None]
         if any(is_live(state) and key != record.key for key, state, _ in await read_states(store, keys, before)):
             return None
-        return f"it waits for its turn in the order {order}, but nobody is before it"
+        return f"it waits for its turn in the order {order}, but no job is before it"
     return HANDED_OUT
 
 
@@ -142,7 +142,7 @@ def is_live(state: str | None) -> bool:
 
 
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
-    """Leases that nobody runs under, places at the front that nobody waits in, entries of jobs that are not kept."""
+    """Leases without an attempt, places at the front without a job that waits, entries of jobs that are not kept."""
     leases = {nonce: text async for page in scan_leases(store, keys) for nonce, text in page.items()}
     fronts = await store.commands([("ZRANGE", keys.front(band), 0, PAGE) for band in BANDS])
     findings = []
@@ -188,7 +188,7 @@ async def check_gates(store: Store, keys: PlatformKeys, leases: Sequence[Lease])
 
 
 async def check_flow(store: Store, platforms: Iterable[str]) -> list[Finding]:
-    """Notes about platforms that start nothing because somebody, or a handler, wanted it so."""
+    """Notes about platforms that start nothing because a person or a handler wanted it so."""
     notes = []
     for each in await take_overviews(store, platforms):
         if each.paused:

@@ -24,7 +24,7 @@ _CONTROL = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
 
 
 class Write(Struct):
-    """An event that somebody tried to write."""
+    """An event that an attempt or the store tried to write."""
 
     at: float  # the store's time, in seconds
     job: str  # its key
@@ -112,7 +112,7 @@ class Monitor:
             for _ in range(count):
                 function = functions().get(arguments[place].decode())
                 if function is None:
-                    return  # somebody else's script
+                    return  # a script of another program
                 values = dict(zip(function.args, arguments[place + 1 :], strict=False))
                 if function.name in SAYING:
                     job = values["key"].decode()

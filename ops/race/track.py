@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import redis
 from msgspec import Struct
@@ -115,7 +115,7 @@ class Racetrack:
             if race.taken > race.frozen + TAKEOVER_SECONDS:
                 race.troubles.append(f"B took over only {race.taken - race.frozen:.1f} s after A was frozen")
             time.sleep(max(0.0, race.taken + pause - self._now()))
-            with Looks(self._family.url, self._entry(job), race.holders):
+            with looking_at(self._family.url, self._entry(job), race.holders):
                 race.thawed = self._now()  # before the signal: what A writes comes after it
                 a.signal(signal.SIGCONT)
                 show(race.thawed, "A is thawed (SIGCONT)")
@@ -212,29 +212,24 @@ def end(letter: str, consumer: Child) -> list[str]:
     return [f"{letter} ended with code {code}"] if code else []
 
 
-class Looks(threading.Thread):
-    """Looks again and again whose an entry is, until it is left."""
+@contextmanager
+def looking_at(url: str, entry: str, holders: list[str]) -> Iterator[None]:
+    """Note again and again which consumer holds an entry, until the block ends."""
+    enough = threading.Event()
 
-    def __init__(self, url: str, entry: str, holders: list[str]) -> None:
-        super().__init__(name="looks", daemon=True)
-        self._client = redis.Redis.from_url(url, decode_responses=True)
-        self._entry = entry
-        self._holders = holders
-        self._enough = threading.Event()
+    def look() -> None:
+        with redis.Redis.from_url(url, decode_responses=True) as client:
+            while not enough.wait(0.01):
+                pending = client.xpending_range(KEYS.jobs("normal"), GROUP, entry, entry, 1)
+                holders.extend(str(found["consumer"]) for found in pending)
 
-    def run(self) -> None:
-        while not self._enough.wait(0.01):
-            pending = self._client.xpending_range(KEYS.jobs("normal"), GROUP, self._entry, self._entry, 1)
-            self._holders += [str(found["consumer"]) for found in pending]
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._enough.set()
-        self.join()
-        self._client.close()
+    thread = threading.Thread(target=look, name="looks", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()
 
 
 def eventually(what: str, happens: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ from tailrace.ops.terminal import say
 from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.process import lifeline
 from tailrace.streams.process.shutdown import RESTART
-from tailrace.streams.process.supervisor import Process, Supervised, cause
+from tailrace.streams.process.supervisor import Process, Supervised, cause, end
 
 LARGEST_LOG = 4 * 1024 * 1024  # bytes; a larger log is emptied when its process starts
 BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
@@ -38,9 +38,7 @@ class Child:
 
     def kill(self) -> None:
         self._killed = True
-        if self._process.poll() is None:
-            self.signal(signal.SIGKILL)
-            self._process.wait()
+        end(self._process)
 
     def check(self) -> None:
         """Raise what it said last if it has ended by itself."""

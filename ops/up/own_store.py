@@ -179,7 +179,7 @@ class OwnStore:
         extra_args: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.settings = settings or {}  # for whoever finds this store in its folder
+        self.settings = settings or {}  # for commands that find this store in its folder
         self.folder = folder.absolute()
         self.server = server or find_server()
         self.extra_args = extra_args

@@ -196,7 +196,7 @@ stop       Ctrl-C""",
 
 
 def example(platforms: list[str]) -> tuple[str, str, str]:
-    """A first job that somebody here will do: path and body for curl, and the same as a command."""
+    """A first job for a consumer that runs here: path and body for curl, and the same as a command."""
     if FIRST[0] in platforms:
         query = json.dumps({"query": "why do rivers meander"})
         return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"

@@ -131,7 +131,7 @@ async def test_a_waiting_job_that_was_handed_out_to_nobody_is_found(desk: Desk, 
         "XREADGROUP", "GROUP", GROUP, "somebody", "COUNT", 1, "STREAMS", desk.keys.jobs("normal"), ">"
     )
     (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "its entry was handed out, but nobody runs it")
+    assert (found.job, found.says) == ("a", "its entry was handed out, but no consumer runs it")
 
 
 async def test_jobs_whose_pending_entries_were_acknowledged_are_fine(desk: Desk, troubles: Examine) -> None:
@@ -179,7 +179,7 @@ async def test_a_running_job_without_a_lease_is_found(desk: Desk, troubles: Exam
     assert await troubles() == []
     await desk.store.command("HDEL", desk.keys["leases"], held.nonce)
     (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "it runs, but nobody holds its lease: nobody will take it over")
+    assert (found.job, found.says) == ("a", "it runs, but no consumer holds its lease: none will take it over")
     assert await troubles(repair=True) == []
     assert [again.number for again in await desk.claim()] == [2]
 
@@ -262,7 +262,7 @@ async def test_a_delayed_job_needs_a_time_and_its_entry(desk: Desk, troubles: Ex
     await desk.store.command("ZREM", desk.keys["due"], "a")
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("b")).entry)
     assert {(found.job, found.says) for found in await troubles()} == {
-        ("a", "it is delayed, but no time is set for it: nobody will wake it"),
+        ("a", "it is delayed, but no time is set for it: nothing will wake it"),
         ("b", "its entry is gone from the line"),
     }
 
@@ -279,7 +279,7 @@ async def test_jobs_parked_behind_their_order_are_fine_while_somebody_is_before_
     await desk.store.command("ZREM", desk.keys.order("cart"), "a")
     await desk.store.command("ZREM", desk.keys.front("normal"), "b")
     (found,) = await troubles()
-    assert (found.job, found.says) == ("b", "it waits for its turn in the order cart, but nobody is before it")
+    assert (found.job, found.says) == ("b", "it waits for its turn in the order cart, but no job is before it")
     await desk.store.command("ZADD", desk.keys.order("cart"), 0, "ghost")
     assert {found.job for found in await troubles()} == {"b", "c"}, "a job that is not kept lets nobody pass"
 
@@ -301,7 +301,7 @@ async def test_jobs_parked_for_a_limit_key_are_fine_while_somebody_holds_it(desk
     assert await troubles() == []
     await desk.store.command("HDEL", desk.keys["limits"], "shop")
     assert {(found.job, found.says) for found in await troubles()} == {
-        ("b", "it waits for its limit key shop, but nobody holds it"),
+        ("b", "it waits for its limit key shop, but no job holds it"),
         ("", "limit key shop counts 0 running, but 1 run"),
     }
     await desk.store.command("ZADD", desk.keys["alarms"], 1, "*shop")
