@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT; the exit code. With a listener and a pulse, as one process of several."""
-    for each in (signal.SIGTERM, signal.SIGINT):  # until whoever serves takes them over
+    for each in (signal.SIGTERM, signal.SIGINT):  # until the server handles them itself
         signal.signal(each, lambda *_: sys.exit(0))
     if settings.process:
         end_with_parent()
@@ -47,7 +47,7 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
         log.info("gateway_ended")
         return 0
     try:
-        listener.listen()  # here it shows when somebody else took the same address at the same moment
+        listener.listen()  # fails when another process took the same address at the same moment
     except OSError as error:
         return cannot_listen(settings, error)
     server = Server(app, settings, pulse)

@@ -1,4 +1,4 @@
-"""Entity tags: whoever has an answer already is told that it still holds (RFC 9110, 8.8.3 and 13.1.2)."""
+"""Entity tags: a client that has an answer already gets 304 while it holds (RFC 9110, 8.8.3 and 13.1.2)."""
 
 import gzip
 import hashlib
@@ -48,14 +48,14 @@ def tagged_reply(request: Request, body: bytes, etag: bytes | None = None) -> Re
 
 
 class File(Struct, frozen=True):
-    """One file of the page, as it is sent."""
+    """A body that does not change while we run, as it is sent."""
 
     body: bytes
     headers: dict[str, str]
 
 
 class Forms(Struct, frozen=True):
-    """The same file for those who can unpack it and for those who cannot."""
+    """The same body for clients that accept gzip and for others."""
 
     plain: File
     packed: File

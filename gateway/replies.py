@@ -161,7 +161,7 @@ def fits(route: Route, request: Request) -> bool:
 
 
 async def on_departure(_: Request, __: Exception) -> Response:
-    """The client left in the middle of its own request: nobody will read this."""
+    """The client closed the connection in the middle of its request: this answer goes nowhere."""
     return Response(status_code=400)
 
 

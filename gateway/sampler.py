@@ -20,7 +20,7 @@ Sample = Mapping[str, Tally]  # by platform
 
 
 class Sampler:
-    """Looks at every platform now and then, whether somebody watches or not: who opens the page sees what was."""
+    """Looks at every platform every few seconds, so that a page that is opened now shows the last minutes too."""
 
     def __init__(self, transitions: Transitions, platforms: Platforms, every_seconds: float = EVERY_SECONDS) -> None:
         self._transitions = transitions

@@ -59,7 +59,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > 2 * self._caps.connections:  # who is one too many is told so, up to here
+        if len(self.connections) > 2 * self._caps.connections:  # up to here, a refusal is sent
             transport.abort()
         self.app_state = {**self.app_state, "connection": self}  # every request of it gets a copy
         self._head_bytes = 0  # what came since the last head was complete, as far as it may belong to the next
@@ -112,7 +112,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.scope is None or "method" not in self.scope:  # else a trailer: nobody here reads them
+        if self.scope is None or "method" not in self.scope:  # else a trailer, which no handler reads
             super().on_header(name, value)
 
     def on_message_complete(self) -> None:
@@ -189,7 +189,7 @@ class Connection(HttpToolsProtocol):
             line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
             self.transport.write(line + b"%b\r\n%b" % (head, bytes(answer.body)))
         if answering:
-            cycle.disconnected = True  # what is still said is for nobody
+            cycle.disconnected = True  # what the handler still sends is dropped
         self.transport.close()
 
 
@@ -255,7 +255,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.live.close()
         await super().shutdown(sockets)
-        if self.force_exit:  # a second signal: uvicorn waits for nobody and would forget this too
+        if self.force_exit:  # a second signal: uvicorn stops waiting and leaves this out too
             await self.lifespan.shutdown()
 
 
@@ -271,16 +271,16 @@ def collect_seldom() -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """An address of our own, where nobody listens yet. Raises OSError when it is taken."""
+    """A socket bound to a free address, not listening yet. Raises OSError when the address is taken."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     return bound(socket.socket(family, kind, protocol), address)
 
 
 def hold(found: socket.socket) -> socket.socket:
-    """Keep an address for those beside us, also while nobody listens there. Raises OSError when it is taken.
+    """Keep an address for our child processes, also while none listens there. Raises OSError when it is taken.
 
-    Several that came at one moment may all be bound; only one of them can listen. Then the kernel refuses whoever does
-    not share the port as we do, and nobody else begins with that: each of us has to come through here first.
+    Several parents may bind it at the same moment, but only one can listen. From then on the kernel refuses every
+    socket that does not share the port, and another parent does not share it before it has come through here.
     """
     with found:  # a port that the kernel chose would be given back by the shutdown: bind it by its number
         holder = bound(socket.socket(found.family, found.type, found.proto), found.getsockname())

@@ -24,13 +24,13 @@ class GatewaySettings(Struct, frozen=True):
     """One gateway."""
 
     streams: StreamsSettings
-    host: str = "127.0.0.1"  # HOST; without keys loopback, because whoever reaches the gateway may use it
+    host: str = "127.0.0.1"  # HOST; without keys loopback, because every caller that reaches the gateway may use it
     port: int = 3989  # PORT; 0: any free one
     processes: int = 1  # TAILRACE_GATEWAY_PROCESSES; on this one port, each with its own clients and limits
     process: int = 0  # which of several this is, from 1 on; 0: the only one, or their parent
     ping_seconds: float = 15.0  # a comment on quiet streams, well under the idle limits of proxies
     grace_seconds: float = 8.0  # for open requests after SIGTERM; longer than a store that hangs keeps them waiting
-    keys: Keys = NO_KEYS  # TAILRACE_API_KEYS; whoever brings none of them is refused
+    keys: Keys = NO_KEYS  # TAILRACE_API_KEYS; a request without one of them is refused
     drill: str = (
         "auto"  # TAILRACE_DRILL; on or off: whether drills are accepted, which can kill a worker; auto: no keys
     )

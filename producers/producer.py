@@ -47,7 +47,7 @@ Batch = list[Asked]  # of one platform
 
 
 class Submission(Struct, frozen=True):
-    """What somebody asks for."""
+    """A job as it is asked for."""
 
     platform: str
     kind: str

@@ -94,7 +94,7 @@ class Schedules:
     async def _write(
         self, keys: PlatformKeys, wanted: Schedule, before: bytes | None, now_ms: int, tick_ms: int | None
     ) -> Planned | None:
-        """Replace what was read; None when somebody else has done so. A tick that was read stays."""
+        """Replace what was read; None when another caller has done so. A tick that was read stays."""
         definition = encode_schedule(wanted)
         if definition == before and wanted.paused == (tick_ms is None):
             return Planned(wanted, tick_ms)  # nothing to write
@@ -139,7 +139,7 @@ def configured(schedules: Iterable[Schedule], platforms: Platforms, served: Sequ
 
 
 def job_of(schedule: Schedule, tick_ms: int) -> tuple[Job, str]:
-    """The job of a tick and its fingerprint; whoever makes it makes the same one."""
+    """The job of a tick and its fingerprint; every consumer makes the same one."""
     key = f"{schedule.name}-{tick_ms}"
     job = Job(schedule.platform, key, schedule.kind, encode_args(schedule.args), schedule.options)
     return job, fingerprint(job)

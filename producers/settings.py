@@ -27,10 +27,10 @@ log = logging.getLogger("tailrace.settings")  # not structlog: a command that co
 class StreamsSettings(Struct, frozen=True):
     """Where the store is, and which platforms there are."""
 
-    url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: nobody said
+    url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: not set
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
-    file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for whoever finds more wrong with it
+    file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self:

@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 
 class Key(Struct, frozen=True):
-    """One key. Its secret is not kept; its name is made of the hash and may be seen by anybody."""
+    """One key. Its secret is not kept; its name is made of the hash and is not secret."""
 
     name: str
     digest: bytes

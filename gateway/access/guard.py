@@ -46,7 +46,7 @@ class Application(NamedTuple):
 
 
 class Guard:
-    """Lets through whoever shows a key, a ticket or a session, to as much as the key is good for."""
+    """Lets a request with a key, a ticket or a session through to as much as the key is good for."""
 
     def __init__(self, keys: Keys, store: Store, limits: Limits, allowed: frozenset[str]) -> None:
         self._keys = keys
@@ -75,7 +75,7 @@ class Guard:
             except Refusal as refusal:
                 await refuse(refusal, scope, receive, send)
                 return
-            except KNOWN as error:  # the store is away: nobody can say whose ticket or session this is
+            except KNOWN as error:  # the store does not answer: whose ticket or session this is, is not known
                 await self._away(error, scope)(scope, receive, send)
                 return
             whole, front = applications[key.platforms]

@@ -1,4 +1,4 @@
-"""How much of us anybody may take: connections, streams, requests a second, and time to send or read something.
+"""How much of a gateway one client may take: connections, streams, requests a second, and time to send or read.
 
 Each process counts for itself: with several gateways a key may take as much from each.
 """
@@ -103,7 +103,7 @@ class Limits:
 
 
 class Counted:
-    """One more of somebody's, for as long as it lasts."""
+    """One more request or stream of a key, for as long as it lasts."""
 
     __slots__ = ("_counts", "_name")
 

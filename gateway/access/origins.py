@@ -68,7 +68,7 @@ def is_ours(headers: Sequence[tuple[bytes, bytes]], allowed: frozenset[str], *, 
     """Whether a request comes from a page of our own, or of an allowed origin, or from no page at all.
 
     With a `cookie` it must say so, and an allowed origin is not enough where the browser knows better: those pages may
-    act with a key, not with what somebody's browser holds of us.
+    act with a key, not with the cookie that a browser holds.
     """
     host = site = origin = ""
     for name, value in headers:

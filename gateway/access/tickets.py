@@ -1,4 +1,4 @@
-"""What a browser shows instead of a key: a ticket for one look at one job, or the cookie of somebody who signed in.
+"""What a browser shows instead of a key: a ticket for one look at one job, or the cookie of a session.
 
 Both are random and live in the store under their hash, so every gateway honours them, and a ticket only once.
 """

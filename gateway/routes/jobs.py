@@ -180,7 +180,7 @@ def described(
 
 
 def facts_of(record: Record) -> dict[str, Any]:
-    """What is told of a job by itself and in a list."""
+    """The fields that a job has both by itself and in a list."""
     return {
         "jobId": record.id,
         "status": status_of(record.state),

@@ -29,7 +29,7 @@ async def metrics(backend: Backend, _: Request) -> Response:
 
 
 class Moment(Collector):
-    """What was there when somebody asked."""
+    """The metrics of one answer."""
 
     def __init__(
         self, overviews: list[Overview], consumers: list[ConsumerPresence], watched: int, process: int

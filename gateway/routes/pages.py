@@ -41,7 +41,7 @@ POLICY: Final = "; ".join(
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-cache",  # kept by the browser, and asked for anew: a 304 costs nothing, an old script does
+    "Cache-Control": "no-cache",  # the browser asks each time: a 304 costs little, an old script breaks the page
 }
 
 WELCOME: Final = """Tailrace serves here. Open this address in a browser, or try
@@ -77,7 +77,7 @@ async def welcome(backend: Backend, request: Request) -> Response:
     """The page for a browser, a few words for everything else that asks."""
     if is_named("text/html", request.headers.get("accept", "")):  # `*/*`, as curl says, does not name it
         return send_file(request, "index.html", {"Vary": "Accept, Accept-Encoding"})
-    # It repeats the name it was asked by: nobody is to keep that for others.
+    # It repeats the host that the client named, so no cache may serve it to another client.
     headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
     words = LOCKED if backend.settings.keys else UNLOCKED
     return PlainTextResponse(WELCOME % {"url": request.base_url, **words}, headers=headers)

@@ -24,7 +24,7 @@ from tailrace.streams.words import Count, JobId, PlatformName, Word
 
 route = group("session")
 
-SESSION_BYTES = 4096  # of a body that anybody may send: ten thousand of them must find room
+SESSION_BYTES = 4096  # of a body that needs no key: ten thousand of them must fit into memory
 
 
 class TicketBody(Body, frozen=True):

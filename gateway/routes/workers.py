@@ -1,4 +1,4 @@
-"""Workers: which consumers live, by what this gateway has seen itself, and asking them to start anew."""
+"""Workers: which consumers live, by what this gateway has seen itself, and asking them to start again."""
 
 from collections.abc import Sequence
 from typing import Literal
