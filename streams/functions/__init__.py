@@ -135,10 +135,12 @@ def build(name: str, changed: Mapping[str, Function] | None = None) -> Script:
             "#!lua" if name in BRINGING else "#!lua flags=allow-oom",
             f"local GROUP, FRONT, BANDS = '{GROUP}', '{FRONT}', {{ {', '.join(map(repr, BANDS))} }}",
             _READER.replace("FIND_SHAPE", _shapes(chosen)),
-            _LAZY,
-            f"local {', '.join(parts) or '_'}",
+            *([f"local {', '.join(parts)}"] if parts else []),
             shared()["prelude"].body,
-            *(_part(part, users, len(chosen)) for part, users in parts.items()),
+            *(
+                _parts(users, [part for part in parts if parts[part] == users])
+                for users in dict.fromkeys(parts.values())
+            ),
             *map(_operation, chosen.values()),
             _DISPATCHER.replace("OWN_KEYS", str(len(keys))).replace("BIND", _binding(keys)),
         ]
@@ -146,10 +148,10 @@ def build(name: str, changed: Mapping[str, Function] | None = None) -> Script:
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), chosen, keys)
 
 
-def _users(chosen: Mapping[str, Function]) -> dict[str, list[str]]:
+def _users(chosen: Mapping[str, Function]) -> dict[str, tuple[str, ...]]:
     """The parts that a script needs, and for which of its transitions."""
     needed = {name: _needed(function.uses) for name, function in chosen.items()}
-    users = {part: [name for name, parts in needed.items() if part in parts] for part in shared()}
+    users = {part: tuple(name for name, parts in needed.items() if part in parts) for part in shared()}
     return {part: names for part, names in users.items() if names}
 
 
@@ -163,11 +165,17 @@ def _needed(uses: Iterable[str]) -> set[str]:
     return needed
 
 
-def _part(name: str, users: list[str], of: int) -> str:
-    """A part, if the call has an operation that needs it; its functions are made when one of them is first used."""
-    made = f"{name} = setmetatable({{ make = function({name})\n{shared()[name].body}\nend }}, LAZY)"
-    asked = " or ".join(f"operations.{user}" for user in users)
-    return made if len(users) == of else f"if {asked} then\n{made}\nend"
+def _parts(users: tuple[str, ...], parts: Iterable[str]) -> str:
+    """The parts that the same transitions need, if the call has one of these."""
+    functions_of = (f"if name == '{part}' then\nlocal {part} = part\n{shared()[part].body}\n" for part in parts)
+    return "\n".join(
+        [
+            f"if {' or '.join(f'operations.{user}' for user in users)} then",
+            _LAZY.replace("MAKE_FUNCTIONS", "else".join(functions_of)),
+            *(f"{part} = setmetatable({{ '{part}' }}, LAZY)" for part in parts),
+            "end",
+        ]
+    )
 
 
 def _binding(keys: tuple[str, ...]) -> str:
@@ -228,10 +236,12 @@ while a <= #ARGV do
 end"""
 
 _LAZY = """
-local LAZY = { __index = function(part, name)
+local LAZY = { __index = function(part, field)
+  local name = part[1]
   setmetatable(part, nil)
-  part.make(part)
-  return part[name]
+  MAKE_FUNCTIONS
+  end
+  return part[field]
 end }"""
 
 _DISPATCHER = """
