@@ -186,7 +186,7 @@ def failed_start(store_url: str | None, *arguments: str, **variables: str) -> tu
         env=environment(store_url, **variables),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=False,
     )
     assert result.stdout == ""
