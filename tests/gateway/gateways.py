@@ -186,7 +186,7 @@ def failed_start(store_url: str | None, *arguments: str, **variables: str) -> tu
         env=environment(store_url, **variables),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=20,
         check=False,
     )
     assert result.stdout == ""

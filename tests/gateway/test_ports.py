@@ -22,7 +22,7 @@ async def test_of_two_that_start_together_one_gets_the_port(valkey_url: str) -> 
     ]
     ends = {asyncio.create_task(each.communicate()): each for each in both}
     try:
-        done, pending = await asyncio.wait(ends, timeout=50, return_when=asyncio.FIRST_COMPLETED)
+        done, pending = await asyncio.wait(ends, timeout=20, return_when=asyncio.FIRST_COMPLETED)
         assert (len(done), len(pending)) == (1, 1)
         (end,) = done
         assert ends[end].returncode == 1

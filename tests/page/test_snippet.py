@@ -81,7 +81,7 @@ class Gateways:
             except httpx2.TransportError:
                 return False
 
-        await eventually("the gateway answers", ready, seconds=50.0)
+        await eventually("the gateway answers", ready)
 
     def kill(self) -> None:
         if self._process:

@@ -125,7 +125,7 @@ class Deployment:
             self.gateways[self.gateways.index(again)] = gateway
         else:
             self.gateways.append(gateway)
-        await eventually("the gateway answers", ready, seconds=50.0)
+        await eventually("the gateway answers", ready)
         return gateway
 
     def _log(self, name: str) -> Path:
