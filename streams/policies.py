@@ -38,7 +38,9 @@ Window = Annotated[float, between(0.001, LONGEST_SECONDS, "must be at least 0.00
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
-    """The rules of one platform. A transition is told those that its header names: see `rules_of`."""
+    """The rules of one platform."""
+
+    # `rules_of` passes to a transition those that its header names.
 
     max_running: Limit = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
     max_running_per_process: Count = 10  # jobs at a time in one consumer process

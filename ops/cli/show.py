@@ -51,7 +51,7 @@ def told(waiting: Waiting) -> list[str]:
     """Why a job waits, in words."""
     said = [reason.detail for reason in waiting.reasons]
     if waiting.position is not None:
-        said.append(f"Its place in line is {waiting.position}{'' if waiting.exact else ' or later'}.")
+        said.append(f"It is at position {waiting.position}{'' if waiting.exact else ' or later'} of the queue.")
     return said
 
 

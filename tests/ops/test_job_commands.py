@@ -306,7 +306,7 @@ async def test_show_says_in_words_why_a_job_waits(valkey_url: str, here: Here) -
     shown = tailrace("show", "kurly.c", REDIS_URL=valkey_url, **SOON).stdout
     assert "kurly runs 1 job at a time, and kurly.a is running." in shown
     assert "1 job stands before it: kurly.b." in shown
-    assert "Its place in line is 2." in shown
+    assert "It is at position 2 of the queue." in shown
     assert "No consumer of kurly is alive; silent: ann." in shown
     told = json.loads((await here.beside("show", "kurly.c", "--json", REDIS_URL=valkey_url, **SOON))[1])["waiting"]
     assert [each["reason"] for each in told["for"]] == ["no_consumer", "busy", "ahead"]
