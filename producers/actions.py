@@ -15,7 +15,7 @@ from tailrace.streams.pauses import Paused, pause_platform
 from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
 from tailrace.streams.transitions import Transitions
-from tailrace.streams.views.dead_letters import Match, Swept, sweep_dead
+from tailrace.streams.views.failed_jobs import Match, Swept, sweep_dead
 
 LONGEST_NAME, LONGEST_REASON = 100, 300  # characters
 

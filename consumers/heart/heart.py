@@ -22,9 +22,9 @@ from tailrace.consumers.heart.messages import GOODBYE, LEAVE_SECONDS, Instructio
 from tailrace.consumers.heart.overtime import Overtime
 from tailrace.consumers.heart.recovery import Recovery
 from tailrace.consumers.heart.retention import Retention
+from tailrace.consumers.heart.schedules import Ticker
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.silences import Silences
-from tailrace.consumers.heart.ticker import Ticker
 from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import BeatReply

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
+from tailrace.gateway.problems import Code, Refusal
 from tailrace.streams.errors import BadConfiguration
 
 SETTING: Final = "TAILRACE_API_KEYS"
@@ -131,3 +132,22 @@ def _digest(secret: str, where: str) -> bytes:
             "`tailrace keys new` makes one"
         )
     return hashlib.sha256(secret.encode()).digest()
+
+
+def bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
+    """What the header `Authorization` brings; None: there is no such header, empty: it brings nothing we know."""
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, secret = value.partition(b" ")
+            return secret.strip() if scheme.lower() == b"bearer" else b""
+    return None
+
+
+def known(key: Key | None, detail: str = "this key is not known here") -> Key:
+    if key is None:
+        raise unauthorized(detail)
+    return key
+
+
+def unauthorized(detail: str = "a key is needed, and none that is known came with this request") -> Refusal:
+    return Refusal(Code.UNAUTHORIZED, detail, {"WWW-Authenticate": "Bearer"})

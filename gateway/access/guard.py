@@ -21,10 +21,10 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tailrace.gateway.access.api_keys import CALLER, Key, Keys
+from tailrace.gateway.access.api_keys import CALLER, Key, Keys, bearer, known, unauthorized
 from tailrace.gateway.access.limits import Limits
 from tailrace.gateway.access.origins import SAFE, is_ours
-from tailrace.gateway.access.tickets import Pouch, bearer, cookie_of, known, unauthorized
+from tailrace.gateway.access.tickets import Pouch, cookie_of
 from tailrace.gateway.live.frames import HEADERS, store_away
 from tailrace.gateway.live.job_stream import PATH as STREAM
 from tailrace.gateway.problems import Code, Refusal, problem

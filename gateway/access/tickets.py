@@ -9,7 +9,6 @@ import secrets
 from typing import Final
 
 from tailrace.gateway.access.api_keys import Key
-from tailrace.gateway.problems import Code, Refusal
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.sessions import keep_session, keep_ticket, read_session, remove_session, take_ticket
 
@@ -65,15 +64,6 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
-def bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
-    """What the header `Authorization` brings; None: there is no such header, empty: it brings nothing we know."""
-    for name, value in headers:
-        if name == b"authorization":
-            scheme, _, secret = value.partition(b" ")
-            return secret.strip() if scheme.lower() == b"bearer" else b""
-    return None
-
-
 def cookie_of(headers: list[tuple[bytes, bytes]]) -> str | None:
     """Our cookie among all that a browser holds for this host; those of others may be written in any way."""
     for name, value in headers:
@@ -83,13 +73,3 @@ def cookie_of(headers: list[tuple[bytes, bytes]]) -> str | None:
                 if called == COOKIE.encode():
                     return held.decode("latin-1")
     return None
-
-
-def known(key: Key | None, detail: str = "this key is not known here") -> Key:
-    if key is None:
-        raise unauthorized(detail)
-    return key
-
-
-def unauthorized(detail: str = "a key is needed, and none that is known came with this request") -> Refusal:
-    return Refusal(Code.UNAUTHORIZED, detail, {"WWW-Authenticate": "Bearer"})

@@ -4,15 +4,12 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tailrace.gateway.access.api_keys import CALLER, Key, Scope
+from tailrace.gateway.access.api_keys import CALLER, Key, Scope, bearer, known, unauthorized
 from tailrace.gateway.access.tickets import (
     COOKIE,
     SESSION_SECONDS,
     TICKET_SECONDS,
-    bearer,
     cookie_of,
-    known,
-    unauthorized,
 )
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Body, Nothing

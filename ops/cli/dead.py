@@ -13,7 +13,7 @@ from tailrace.ops.terminal import console, print_json, say
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.views.dead_letters import Match, Swept, count_dead, list_dead
+from tailrace.streams.views.failed_jobs import Match, Swept, count_dead, list_dead
 from tailrace.streams.views.listing import Listed
 
 MOST = 100_000

@@ -23,7 +23,7 @@ from starlette.types import Message
 from tailrace.gateway.access.limits import HELD, Budget, HeldBytes
 from tailrace.gateway.bodies import read_body
 from tailrace.gateway.problems import Code, Refusal
-from tailrace.gateway.routes.dead_letters import SweepBody
+from tailrace.gateway.routes.failed_jobs import SweepBody
 from tests.gateway.raw import answer_to
 from tests.support.builders import Desk
 from tests.support.eventually import eventually

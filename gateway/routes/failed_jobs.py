@@ -23,8 +23,8 @@ from tailrace.gateway.routes.platforms import (
 from tailrace.producers.actions import Which
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PLATFORM_FORM, WORD_FORM, PlatformKeys
-from tailrace.streams.views import dead_letters
-from tailrace.streams.views.dead_letters import ERROR_LENGTH, Group, Match
+from tailrace.streams.views import failed_jobs
+from tailrace.streams.views.failed_jobs import ERROR_LENGTH, Group, Match
 from tailrace.streams.words import Count, PlatformName
 
 route = group("platforms")
@@ -81,7 +81,7 @@ async def list_dead(backend: Backend, request: Request, keys: PlatformKeys) -> J
     """Failed jobs, newest first."""
     match = Match(request.query_params.get("kind"), request.query_params.get("error"))
     limit, after = paging(request)
-    return page_of(await dead_letters.list_dead(backend.store, keys, match, limit, after))
+    return page_of(await failed_jobs.list_dead(backend.store, keys, match, limit, after))
 
 
 @route("GET", "/api/dead", READ, ok("The groups.", list[ErrorGroup]), asks=(DEAD_PLATFORM,))
@@ -94,7 +94,7 @@ async def group_dead(backend: Backend, request: Request) -> list[ErrorGroup]:
     if platform is not None and platform not in backend.platforms:
         raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(backend.platforms)}")
     chosen = list(backend.platforms) if platform is None else [platform]
-    return [grouped(group) for group in await dead_letters.group_dead(backend.store, backend.transitions, chosen)]
+    return [grouped(group) for group in await failed_jobs.group_dead(backend.store, backend.transitions, chosen)]
 
 
 @route(
