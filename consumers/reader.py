@@ -14,16 +14,16 @@ from typing import Any
 import structlog
 
 from tailrace.consumers.runner import Runner
-from tailrace.consumers.slots import Rooms
+from tailrace.consumers.slots import UNLIMITED, Rooms
 from tailrace.streams.operations import BrokenOperation, Operation, call, checked
 from tailrace.streams.replies import to_claims
 from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
 
 log = structlog.get_logger()
 
-FEWEST = 4
-"""Places that a claim asks for after one that found fewer; a claim that fills all of its places doubles the next.
-Each place costs a look for its nonce: a lone job starts sooner when few are asked for."""
+FEW = 8
+"""Slots that a claim offers after a sleep. The store calls a sleeper for one job, and each slot that is offered costs a
+nonce, so a lone job starts sooner; a claim that fills them all is followed by one that offers the rest."""
 
 
 class Reader:
@@ -48,7 +48,6 @@ class Reader:
         self._committer = committer
         self._may_claim = may_claim
         self._longest_sleep = longest_sleep
-        self._appetite = FEWEST  # how many jobs the next claim asks for
         self._hungry = False  # whether there may be something to claim
         self._held_back = True  # whether it was hungry when it must not claim; it is from the beginning
         self._stopped = self._refusing = False
@@ -83,7 +82,7 @@ class Reader:
         places, company = 0, "some"
         if (self._hungry or settles) and not self._stopped:
             if self._may_claim():
-                places, company = self._rooms.take(self.ring, self._appetite)
+                places, company = self._rooms.take(self.ring, FEW if self._listed and not settles else UNLIMITED)
             else:
                 self._held_back = True
         passes_on = self._listed and (self._hungry or self._stopped)
@@ -113,10 +112,8 @@ class Reader:
             word = answer[1].decode()
             self._listed = len(claims) < len(nonces)
             if self._listed:
-                self._appetite = max(FEWEST, len(claims))
                 self._wind(int(answer[0]) / 1000 if answer[0] else None)
             elif nonces:
-                self._appetite = max(self._appetite, 2 * len(nonces))
                 self._hungry = True
         late = bool(claims) and not self._may_claim()  # the answer took longer than beats may fail
         self._held_back = self._held_back or late

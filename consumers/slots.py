@@ -76,7 +76,7 @@ class Rooms:
         self._most = most
         self._invited = False  # whether a job of this platform waits until the process is empty
 
-    def take(self, ring: Ring, wanted: int = UNLIMITED) -> tuple[int, str]:
+    def take(self, ring: Ring, wanted: int) -> tuple[int, str]:
         """Take as many places as there are, up to `wanted` and `most`; when there is none, `ring` is called later.
 
         Also tells what else runs in the process, as a claim says it: `some`, `none`, or `locked`: nothing, and nothing

@@ -38,7 +38,7 @@ end
 
 -- What an unheard answer gave is given again, under the same fences. Every call looks, not only one that is known to be
 -- a repetition: on another link the first send may arrive after it, and a nonce must never stand for two jobs.
-if #wanted > 0 then
+if #wanted > 0 and call('EXISTS', keys.leases) == 1 then -- where nothing runs, none of them is taken
   local fresh, alone = {}, false
   for i, text in ipairs(call('HMGET', keys.leases, unpack(wanted))) do
     if text then
