@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -139,6 +140,13 @@ def test_a_package_exports_what_it_says_in_order(name: str) -> None:
 def test_every_file_name_says_something() -> None:
     empty = {"utils", "helpers", "common", "types", "base"}
     assert [path for path in SOURCES if path.stem in empty] == []
+
+
+def test_a_folder_holds_at_most_fifteen_files() -> None:
+    """The transitions excepted: each has a file of its own, and one folder lists them all."""
+    folders = Counter(path.parent for path in SOURCES if "tests" not in path.relative_to(ROOT).parts)
+    del folders[ROOT / "streams" / "functions"]
+    assert {str(folder): files for folder, files in folders.items() if files > 15} == {}
 
 
 def test_every_file_fits_in_the_head() -> None:
