@@ -60,7 +60,11 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     ),
     "a reclaim that leaves the old fence in place": ("reclaim", "'nonce', '', ", ""),
     "a claim that ignores how many may run": ("claim", "if tonumber(max_running) > 0 then", "if false then"),
-    "a claim that gives one nonce to two jobs": ("claim", "if #wanted > 0 then", "if false then"),
+    "a claim that gives one nonce to two jobs": (
+        "claim",
+        "if #wanted > 0 and call('EXISTS', keys.leases) == 1 then",
+        "if false then",
+    ),
     "a claim in strict order that lets others pass": ("claim", "if blocked then", "if false then"),
     "a completion that rings before it looks": ("complete", "local job", "call_idle(1)\nlocal job"),
     "a completion that does not obey a cancel": ("complete", "ends.obeyed(record, key, job)", "false"),
