@@ -21,7 +21,7 @@ from tailrace.streams.store.server import read_clock
 from tailrace.streams.waiting.position import Line, to_line
 
 MOST_PLATFORMS = 50  # in one call: a millisecond or two of the server's time
-RECLAIM_BATCH = 50  # jobs taken from one owner in one call: a few milliseconds of the server's time
+RECLAIM_BATCH = 25  # jobs taken from one owner in one call: a few milliseconds of the server's time
 ENLIST_BATCH = 250  # leases in one look
 MEND_BATCH = 500  # entries that one look for jobs without a place reads: a few milliseconds as well
 FORGET_BATCH = 100  # jobs removed in one call: a few milliseconds as well
