@@ -3,9 +3,10 @@
 import asyncio
 import inspect
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, cast
 
 import msgspec
+from typing_extensions import TypeVar
 
 from tailrace.consumers.outcomes import said_by
 from tailrace.streams.errors import Cancelled, Lost
@@ -18,6 +19,7 @@ from tailrace.streams.replies import to_steps
 from tailrace.streams.states import Status
 
 Args = TypeVar("Args")
+Opened = TypeVar("Opened", default=Any)
 
 LARGEST_EVENT = 1024 * 1024  # data over 1 MB does not go into the store
 LONGEST_STEP = 64
@@ -29,16 +31,17 @@ Say = Callable[[Operation, Callable[[Any], None]], None]
 Tell = Callable[[Step, int | None, str | None, Any], None]
 
 
-class AttemptFacts(Generic[Args]):
+class AttemptFacts(Generic[Args, Opened]):
     """What every handler may know of its attempt."""
 
-    __slots__ = ("args", "claim", "job", "worker")
+    __slots__ = ("args", "claim", "job", "state", "worker")
 
     def __init__(self, job: Job, claim: Claim, args: Args, worker: str) -> None:
         self.job = job
         self.claim = claim
         self.args = args
         self.worker = worker
+        self.state = cast(Opened, None)  # what `Handlers(lifespan=…)` opened in this process
 
     @property
     def number(self) -> int:
@@ -58,7 +61,7 @@ class AttemptFacts(Generic[Args]):
         return f"{self.job.id}/{name}"
 
 
-class SyncAttempt(AttemptFacts[Args]):
+class SyncAttempt(AttemptFacts[Args, Opened]):
     """The same as `Attempt`, without `await`: each call waits until the store has answered."""
 
     __slots__ = ("_tell",)
@@ -72,7 +75,7 @@ class SyncAttempt(AttemptFacts[Args]):
         self._tell(step, of, message, data)
 
 
-class Attempt(AttemptFacts[Args]):
+class Attempt(AttemptFacts[Args, Opened]):
     """An attempt as its handler sees it.
 
     Everything it writes carries its fence. When the job was taken over by another attempt, or has ended, the next
