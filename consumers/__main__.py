@@ -12,7 +12,7 @@ import structlog
 from tailrace.consumers.consumer import Consumer
 from tailrace.consumers.handlers import BUILT_IN
 from tailrace.consumers.handlers.model import Model
-from tailrace.consumers.registry import load_handlers
+from tailrace.consumers.registry import Handlers, load_handlers
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.producers.schedules import Schedules, configured
 from tailrace.producers.settings import StreamsSettings
@@ -42,13 +42,13 @@ def serve(platforms: list[str], handlers: str | None) -> int:
     configure_logs()
     streams = StreamsSettings.read()
     settings = ConsumerSettings.read(streams.platforms, serve=platforms, handlers=handlers)
-    Model.read()  # handlers read it in each job; a wrong setting stops the consumer now
+    if streams.builtins:
+        Model.read()  # handlers read it in each job; a wrong setting stops the consumer now
     if streams.url is None:
         raise NoStore(NO_ADDRESS)
     with naming(streams.file):
-        schedules = configured(streams.schedules, streams.platforms, settings.platforms)
-    named_by = "--handlers" if handlers else "TAILRACE_HANDLERS"
-    known = BUILT_IN.under(load_handlers(settings.handlers, named_by)) if settings.handlers else BUILT_IN
+        schedules = configured(streams.schedules, streams.platforms, settings.platforms, streams.kinds)
+    known = handlers_of(settings, streams, "--handlers" if handlers else "TAILRACE_HANDLERS")
     if (fd := lifeline.descriptor()) is not None:
         lifeline.watch(fd)
 
@@ -60,7 +60,7 @@ def serve(platforms: list[str], handlers: str | None) -> int:
             async with Store(url, answer_seconds=patience) as store:
                 fitness = Fitness(store)
                 if await wait_for(fitness, shutdown):
-                    await keep(schedules, Schedules(Transitions(store), streams.platforms))
+                    await keep(schedules, Schedules(Transitions(store), streams.platforms, streams.kinds))
                     consumer = Consumer(settings, streams.platforms, known, store)
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(fitness.run)
@@ -70,6 +70,19 @@ def serve(platforms: list[str], handlers: str | None) -> int:
         return 0
 
     return anyio.run(run, streams.url, backend_options={"use_uvloop": True})
+
+
+def handlers_of(settings: ConsumerSettings, streams: StreamsSettings, named_by: str) -> Handlers:
+    """The built-in handlers, unless they are left out, and the user's."""
+    known = BUILT_IN if streams.builtins else Handlers()
+    if settings.handlers:
+        known = known.under(load_handlers(settings.handlers, named_by))
+    if not known:
+        raise BadConfiguration(
+            f"{streams.file}: builtins is false and there are no other handlers; "
+            "name yours with TAILRACE_HANDLERS=./handlers.py or --handlers"
+        )
+    return known
 
 
 async def leave(code: int) -> int:

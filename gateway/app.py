@@ -53,7 +53,8 @@ def create_app(settings: GatewaySettings) -> Starlette:
             tasks.cancel_scope.cancel()
 
     order = list(GROUPS)  # the router looks at one route after the other, and those that bring work stand first
-    rows = sorted(TABLE.values(), key=lambda said: order.index(said.group))
+    served = [said for said in TABLE.values() if settings.streams.builtins or not said.builtin]
+    rows = sorted(served, key=lambda said: order.index(said.group))
 
     def over(seen: Platforms, lifespan: Lifespan[Starlette] | None = None) -> Application:
         """Every route over these platforms: of others it does not know."""

@@ -6,7 +6,7 @@ all.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tailrace.gateway.access.origins import SAFE
 from tailrace.gateway.access.tickets import COOKIE
-from tailrace.gateway.bodies import SCHEMAS
+from tailrace.gateway.bodies import SCHEMAS, like
 from tailrace.gateway.etags import Forms, forms_of
 from tailrace.gateway.live.job_stream import PATH as TICKETED
 from tailrace.gateway.problems import PROBLEM, Code, Problem, encode
@@ -91,18 +91,23 @@ OF_KEYS: Final = frozenset({Code.UNAUTHORIZED, Code.PLATFORM_FORBIDDEN, Code.SCO
 
 
 @cache
-def forms(locked: bool) -> Forms:
+def forms(locked: bool, builtins: bool) -> Forms:
     """As it is sent; the same for every application of a process, and made once."""
-    return forms_of(encode(document(TABLE, locked=locked)), JSON)
+    return forms_of(encode(document(TABLE, locked=locked, builtins=builtins)), JSON)
 
 
-def document(table: Mapping[str, Endpoint], *, locked: bool) -> dict[str, Any]:
-    """OpenAPI 3.1; `locked`: of a gateway with keys."""
-    shapes = Shapes()
+def document(table: Mapping[str, Endpoint], *, locked: bool, builtins: bool = True) -> dict[str, Any]:
+    """OpenAPI 3.1; `locked`: of a gateway with keys. Without `builtins`, their routes, kinds and examples are left out.
+
+    The examples are jobs of built-in kinds on built-in platforms.
+    """
+    shapes = Shapes(builtins)
     paths: dict[str, dict[str, Any]] = {}
     refusals: dict[str, dict[str, Any]] = {}
     parameters: dict[str, dict[str, Any]] = {}
     for said in table.values():
+        if said.builtin and not builtins:
+            continue
         refused = list(refused_with(codes_of(said, locked=locked)))
         refusals.update({name: refusal(status, codes) for name, status, codes in refused})
         told: dict[str, Any] = {
@@ -117,10 +122,10 @@ def document(table: Mapping[str, Endpoint], *, locked: bool) -> dict[str, Any]:
         if said.more:
             told["description"] = said.more
         if asked := parameters_of(said):
-            parameters.update({each.id: parameter(each) for each in asked})
+            parameters.update({each.id: parameter(each, builtins) for each in asked})
             told["parameters"] = [{"$ref": f"#/components/parameters/{each.id}"} for each in asked]
         if said.takes and said.method != "DELETE":  # there a body is read and checked, but HTTP gives it no meaning
-            told["requestBody"] = shapes.body(said.takes, said.examples)
+            told["requestBody"] = shapes.body(said.takes, said.examples if builtins else ())
         if locked:
             told["security"] = security_of(said)
         paths.setdefault(said.path, {})[said.method.lower()] = told
@@ -145,8 +150,9 @@ def document(table: Mapping[str, Endpoint], *, locked: bool) -> dict[str, Any]:
 class Shapes:
     """The schemas of all shapes that were asked for, each named by its class."""
 
-    def __init__(self) -> None:
-        self._named: list[Any] = [Problem, Options, Failure, *KINDS.values()]
+    def __init__(self, builtins: bool) -> None:
+        self._kinds = KINDS.values() if builtins else ()
+        self._named: list[Any] = [Problem, Options, Failure, *self._kinds]
 
     def of(self, shape: Any) -> dict[str, Any]:
         """A reference, or what is made of some."""
@@ -158,7 +164,8 @@ class Shapes:
 
     def all(self) -> dict[str, Any]:
         _, components = msgspec.json.schema_components(self._named, ref_template=SCHEMAS + "{name}")
-        return dict(sorted(components.items()))
+        missing = () if self._kinds else [like(kind) for kind in KINDS.values()]
+        return {name: without(schema, missing) for name, schema in sorted(components.items())}
 
     def body(self, shape: type[Struct], examples: Iterable[Any]) -> dict[str, Any]:
         content: dict[str, Any] = {"schema": self.of(shape)}
@@ -187,6 +194,13 @@ class Shapes:
         return {"schema": {"type": "object", "properties": properties, "required": list(properties)}}
 
 
+def without(schema: Any, missing: Sequence[Any]) -> Any:
+    """The schema without these choices."""
+    if isinstance(schema, dict):
+        return {name: without(each, missing) for name, each in schema.items()}
+    return [without(each, missing) for each in schema if each not in missing] if isinstance(schema, list) else schema
+
+
 def event_of(inner: dict[str, Any]) -> dict[str, Any]:
     """One event of a stream, in the form that OpenAPI 3.2 has for it."""
     data = {"type": "string", "contentMediaType": JSON, "contentSchema": inner}
@@ -199,9 +213,9 @@ def parameters_of(said: Endpoint) -> list[Parameter]:
     return [*(OF_PATH[part] for part in re.findall(r"{(\w+)}", said.path) if part not in own), *said.asks]
 
 
-def parameter(asked: Parameter) -> dict[str, Any]:
+def parameter(asked: Parameter, examples: bool) -> dict[str, Any]:
     told = {"name": asked.name, "in": asked.place, "description": asked.what, "schema": dict(asked.schema)}
-    more = {"required": asked.required or None, "example": asked.example}
+    more = {"required": asked.required or None, "example": asked.example if examples else None}
     return {**told, **{name: value for name, value in more.items() if value is not None}}
 
 

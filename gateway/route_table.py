@@ -112,6 +112,7 @@ class Endpoint(Struct, frozen=True):
     asks: tuple[Parameter, ...] = ()  # beside what its path names
     refuses: tuple[Code, ...] = ()  # beside what follows from the rest
     store: bool = True  # whether it says so when the store is away
+    builtin: bool = False  # it is for a built-in kind, and gone where these are left out
     handler: Handler | None = None
     takes: type[Body] | None = None
     group: str = ""

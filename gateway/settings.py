@@ -9,7 +9,7 @@ from msgspec import Struct
 from tailrace.gateway.access.api_keys import NO_KEYS, SETTING, Keys
 from tailrace.gateway.access.limits import Caps
 from tailrace.gateway.access.origins import read_origins
-from tailrace.producers.kinds import ALL_KINDS, Kinds
+from tailrace.producers.kinds import Kinds
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.process.settings import Environment
@@ -56,7 +56,7 @@ class GatewaySettings(Struct, frozen=True):
     def kinds(self) -> Kinds:
         """The kinds that this gateway accepts."""
         allowed = self.drill == "on" or (self.drill == "auto" and not self.keys)
-        return ALL_KINDS if allowed else NO_DRILL
+        return self.streams.kinds if allowed or not self.streams.builtins else NO_DRILL
 
     @classmethod
     def read(

@@ -10,6 +10,7 @@ import anyio
 from tailrace.ops.hints import meant
 from tailrace.producers import Tailrace
 from tailrace.producers.client import find_store
+from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
@@ -18,11 +19,15 @@ T = TypeVar("T")
 
 
 class Reached(NamedTuple):
-    """A store that answers, the platforms that are declared for it, and a client on both."""
+    """A store that answers, what is configured for it, and a client on both."""
 
     client: Tailrace
     store: Store
-    platforms: Platforms
+    settings: StreamsSettings
+
+    @property
+    def platforms(self) -> Platforms:
+        return self.settings.platforms
 
 
 @asynccontextmanager
@@ -31,7 +36,7 @@ async def reach(options: argparse.Namespace) -> AsyncIterator[Reached]:
     url, settings = find_store(None, options.data)
     async with Store(url) as store:
         try:
-            yield Reached(Tailrace.over(store, settings.platforms), store, settings.platforms)
+            yield Reached(Tailrace.over(store, settings.platforms, settings.kinds), store, settings)
         except WrongField as error:
             if error.field != "platform" or not isinstance(typed := getattr(options, "platform", None), str):
                 raise

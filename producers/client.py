@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tailrace.producers.actions import Actions
 from tailrace.producers.following import follow, read_visible, wait_for_end
+from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.producers.producer import Producer, Submission, Submitted
 from tailrace.producers.schedules import Schedules
 from tailrace.producers.settings import StreamsSettings
@@ -71,10 +72,10 @@ class Tailrace(Actions):
         self._data = Path(data)
 
     @classmethod
-    def over(cls, store: Store, platforms: Platforms) -> Self:
+    def over(cls, store: Store, platforms: Platforms, kinds: Kinds = ALL_KINDS) -> Self:
         """A client on a store that is open already; it need not be entered, and leaves the store open."""
         client = cls()
-        client._begin(store, platforms)
+        client._begin(store, platforms, kinds)
         return client
 
     async def __aenter__(self) -> Self:
@@ -86,7 +87,7 @@ class Tailrace(Actions):
         except BaseException:
             await store.__aexit__(None, None, None)
             raise
-        self._begin(store, settings.platforms)
+        self._begin(store, settings.platforms, settings.kinds)
         return self
 
     async def __aexit__(
@@ -94,12 +95,12 @@ class Tailrace(Actions):
     ) -> None:
         await self._store.__aexit__(kind, error, trace)
 
-    def _begin(self, store: Store, platforms: Platforms) -> None:
+    def _begin(self, store: Store, platforms: Platforms, kinds: Kinds) -> None:
         transitions = Transitions(store)
         super().__init__(transitions, platforms)
         self._store = store
-        self._producer = Producer(transitions, platforms)
-        self.schedules = Schedules(transitions, platforms)
+        self._producer = Producer(transitions, platforms, kinds=kinds)
+        self.schedules = Schedules(transitions, platforms, kinds)
 
     async def submit(
         self, platform: str, kind: str, args: Any = None, *, id: str | None = None, **options: Unpack[JobOptions]

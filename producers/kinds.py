@@ -78,30 +78,32 @@ KINDS: Final[dict[str, type[Struct]]] = {
 class Kinds:
     """The kinds that can be submitted in one place: all, except built-in ones that are switched off there."""
 
-    def __init__(self, off: Mapping[str, str] | None = None) -> None:
-        """`off`: kinds that are refused, each with the reason that the caller reads."""
+    def __init__(self, off: Mapping[str, str] | None = None, known: Mapping[str, type[Struct]] = KINDS) -> None:
+        """`off`: kinds that are refused, each with the reason that the caller reads. `known`: those with known args."""
         self._off = dict(off or {})
+        self._known = known
 
     @property
     def built_in(self) -> list[str]:
-        return [kind for kind in KINDS if kind not in self._off]
+        return [kind for kind in self._known if kind not in self._off]
 
     def check(self, kind: str, args: Any) -> None:
         """Raise `WrongField` for a kind that is switched off, and for args that a built-in kind cannot take."""
         if reason := self._off.get(kind):
             raise WrongField("kind", reason)
-        check_args(kind, args)
+        check_args(kind, args, self._known)
 
 
-ALL_KINDS: Final = Kinds()
-
-
-def check_args(kind: str, args: Any) -> None:
+def check_args(kind: str, args: Any, known: Mapping[str, type[Struct]] = KINDS) -> None:
     """Refuse args that a built-in kind cannot take, naming the field."""
-    if expected := KINDS.get(kind):
+    if expected := known.get(kind):
         try:
             msgspec.convert(args, expected)
         except msgspec.ValidationError as error:
             raise WrongField(*field_of(error, "args", expected)) from None
     elif not isinstance(args, dict):
         raise WrongField("args", "must be an object")
+
+
+ALL_KINDS: Final = Kinds()
+NO_BUILT_INS: Final = Kinds(known={})  # where the built-in kinds are left out: a name of theirs is the user's own

@@ -127,12 +127,14 @@ def check(schedule: Schedule, platforms: Platforms, kinds: Kinds = ALL_KINDS) ->
         raise WrongField("args", f"a schedule has at most {LARGEST} bytes; keep larger data elsewhere")
 
 
-def configured(schedules: Iterable[Schedule], platforms: Platforms, served: Sequence[str]) -> list[Schedule]:
+def configured(
+    schedules: Iterable[Schedule], platforms: Platforms, served: Sequence[str], kinds: Kinds = ALL_KINDS
+) -> list[Schedule]:
     """The schedules of a configuration file that are for these platforms, checked."""
     chosen = [schedule for schedule in schedules if schedule.platform in served]
     for schedule in chosen:
         try:
-            check(schedule, platforms)
+            check(schedule, platforms, kinds)
         except WrongField as error:
             raise BadConfiguration(f"schedule {schedule.name}: {error}") from None
     return chosen

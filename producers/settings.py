@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from tailrace.producers.kinds import ALL_KINDS, NO_BUILT_INS, Kinds
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.policies import Platforms
@@ -18,7 +19,8 @@ from tailrace.streams.schedules import Schedule
 from tailrace.streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://")
-TABLES = ("platforms", "schedules")  # what a configuration file may hold
+TABLES = ("platforms", "schedules")  # the tables of a configuration file
+SWITCH = "builtins"  # its only other key: whether the built-in platforms, kinds and routes are there
 NEW_NAMES = {"overall": "max_running", "per_process": "max_running_per_process", "key_overall": "max_running_per_key"}
 
 log = logging.getLogger("tailrace.settings")  # not structlog: a command that configures no logs warns on stderr
@@ -31,21 +33,31 @@ class StreamsSettings(Struct, frozen=True):
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
     file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
+    builtins: bool = True  # whether the built-in platforms, kinds and their routes are there
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds whose args are known before a consumer has the job."""
+        return ALL_KINDS if self.builtins else NO_BUILT_INS
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self:
         env = environment or Environment()
+        path = env.text("TAILRACE_CONFIG")
+        file = f"TAILRACE_CONFIG: {path}" if path else ""
+        config = _config(path) if path else {}
+        builtins = config.get(SWITCH, True)
+        if not isinstance(builtins, bool):
+            raise BadConfiguration(f"{file}: {SWITCH} is {builtins!r}; it must be true or false")
         with naming("TAILRACE_PLATFORMS"):
-            platforms = BUILT_IN.declare(env.words("TAILRACE_PLATFORMS"))
+            platforms = (BUILT_IN if builtins else Platforms()).declare(env.words("TAILRACE_PLATFORMS"))
         schedules: tuple[Schedule, ...] = ()
-        file = ""
-        if path := env.text("TAILRACE_CONFIG"):
-            file = f"TAILRACE_CONFIG: {path}"
-            config = _config(path)
-            with naming(file):
-                platforms = platforms.configure(_by_new_names(_tables(config, "platforms")))
-                schedules = _schedules(_tables(config, "schedules"), platforms)
-        return cls(url=_url(env), platforms=platforms, schedules=schedules, file=file)
+        with naming(file):
+            platforms = platforms.configure(_by_new_names(_tables(config, "platforms")))
+            schedules = _schedules(_tables(config, "schedules"), platforms)
+            if not platforms:
+                raise BadConfiguration(f"{SWITCH} is false and there is no platform; add a table [platforms.NAME]")
+        return cls(_url(env), platforms, schedules, file, builtins)
 
 
 def _url(env: Environment) -> str | None:
@@ -81,7 +93,7 @@ def _config(path: str) -> dict[str, Any]:
         raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # no TOML, or no UTF-8
         raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None
-    if unknown := tables.keys() - TABLES:
+    if unknown := tables.keys() - {*TABLES, SWITCH}:
         raise BadConfiguration(
             f"TAILRACE_CONFIG: {path} has a table {sorted(unknown)[0]!r}; known are {', '.join(TABLES)}"
         )

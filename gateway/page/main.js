@@ -52,6 +52,7 @@ async function lookAtSession() {
   const session = await ask("/api/session").catch(() => null);
   if (!session) return;
   document.documentElement.dataset.may = session.data.scopes.join(" ");
+  document.documentElement.dataset.kinds = session.data.kinds.join(" ");
   by("sign-out").hidden = !session.data.key;
 }
 

@@ -46,8 +46,10 @@ HEADERS: Final = {
 
 WELCOME: Final = """Tailrace serves here. Open this address in a browser, or try
 
-%(ask)s    curl -s -X POST%(key)s -H 'Content-Type: application/json' -d '{"query": "tides"}' %(url)sresearch/start
-    curl -s%(key)s %(url)sapi/v2/jobs/running
+%(ask)s%(start)s    curl -s%(key)s %(url)sapi/v2/jobs/running
+"""
+START: Final = """\
+    curl -s -X POST%(key)s -H 'Content-Type: application/json' -d '{"query": "tides"}' %(url)sresearch/start
 """
 LOCKED: Final = {
     "ask": "    read -rs API_KEY     # one of your keys; it is not shown\n",
@@ -80,7 +82,9 @@ async def welcome(backend: Backend, request: Request) -> Response:
     # It repeats the host that the client named, so no cache may serve it to another client.
     headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
     words = LOCKED if backend.settings.keys else UNLOCKED
-    return PlainTextResponse(WELCOME % {"url": request.base_url, **words}, headers=headers)
+    told = {"url": request.base_url, **words}
+    start = START % told if backend.settings.streams.builtins else ""
+    return PlainTextResponse(WELCOME % {**told, "start": start}, headers=headers)
 
 
 @route("GET", "/jobs/{job_id}", PUBLIC, {200: PAGE, 304: UNCHANGED}, asks=(IF_NONE_MATCH,), store=False)

@@ -69,4 +69,6 @@ async def show_store(backend: Backend, _: Request) -> StoreSeen:
 )
 async def document(backend: Backend, request: Request) -> Response:
     """This document."""
-    return send(request, forms(bool(backend.settings.keys)), {"Cache-Control": "no-cache"})
+    return send(
+        request, forms(bool(backend.settings.keys), backend.settings.streams.builtins), {"Cache-Control": "no-cache"}
+    )

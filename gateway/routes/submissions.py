@@ -139,10 +139,10 @@ class BulkAccepted(Struct, frozen=True):
     jobs: list[BulkLine]
 
 
-def brings(path: str, shape: type[Struct], *examples: Any, inside: str | None = None) -> Endpoint:
-    """The decorator of a route that brings one job."""
+def brings(path: str, shape: type[Struct], *examples: Any, inside: str | None = None, builtin: bool = True) -> Endpoint:
+    """The decorator of a route that brings one job; `builtin`: of a kind that comes with Tailrace."""
     answers = accepted("In line.", shape, inside, REPLAYED)
-    return route("POST", path, SUBMIT, answers, examples=examples, asks=(ONCE,), refuses=NEW_WORK)
+    return route("POST", path, SUBMIT, answers, examples=examples, asks=(ONCE,), refuses=NEW_WORK, builtin=builtin)
 
 
 @brings("/research/start", ResearchAccepted, {"query": "tides"}, {"query": "tides", "jobId": "tides-1"})
@@ -155,12 +155,12 @@ async def start_research(backend: Backend, request: Request, body: ResearchBody)
     return Reply(ResearchAccepted(job.id, "queued", message, links.stream, links.history), headers=headers_of(job))
 
 
-@brings("/api/jobs", Accepted, JOB, {**JOB, "id": "mine-1", "priority": "high", "delay_seconds": 60})
+@brings("/api/jobs", Accepted, JOB, {**JOB, "id": "mine-1", "priority": "high", "delay_seconds": 60}, builtin=False)
 async def submit_job(backend: Backend, request: Request, body: JobBody) -> Reply:
     """Submit a job.
 
     The same id and body again is the same job. `Idempotency-Key` does the same for a job without an id.
-    The kind `drill` is 422 where it is switched off, as it is by default on a gateway with keys.
+    A built-in kind that is switched off on this gateway is 422.
     """
     job = await submit(backend, request, {}, body.platform, body.kind, body.args, body.id, options_of(body))
     answer = Accepted(job.id, status_of(job.status), links_of(job.id), job.deduplicated or UNSET)

@@ -11,7 +11,6 @@ from tailrace.ops.cli.watch import decoded, watch
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.hints import command, meant
 from tailrace.ops.terminal import plain, print_json, say
-from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id
 from tailrace.streams.options import Dedupe, JobOptions, Options
@@ -37,7 +36,8 @@ def options_of(given: argparse.Namespace) -> JobOptions:
 
 async def submit(options: argparse.Namespace, args: Any, asked: JobOptions, reached: Reached) -> int:
     reached.platforms.known(options.platform)
-    if options.kind not in KINDS and (hint := meant(options.kind, KINDS)):
+    known = reached.settings.kinds.built_in
+    if options.kind not in known and (hint := meant(options.kind, known)):
         say(f"tailrace: {options.kind} is not a built-in kind{hint} It is submitted as it is.")
     accepted = await reached.client.submit(options.platform, options.kind, args, id=options.id, **asked)
     job_id = accepted.id

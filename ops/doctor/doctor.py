@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def examine(options: argparse.Namespace) -> list[Finding]:
-    async with reach(options) as (_, store, platforms):
+    async with reach(options) as (_, store, settings):
+        platforms = settings.platforms
         folder = options.data if store.url == find_running(options.data) else None
         findings = [finding async for finding in check_store(store, folder)]
         counts, suspicions = await look_at_jobs(store, platforms)

@@ -154,6 +154,7 @@ class Racetrack:
             TAILRACE_REAP_SECONDS=str(REAP),
             LLM_SERVER_URL=None,  # no model is asked in a race
             LLM_SERVER_URL_FILE=None,
+            TAILRACE_CONFIG=None,  # a race has the built-in platforms and kinds
         )
 
     def _said(self, monitor: Monitor, job: str, status: str, attempt: int) -> Write:
@@ -201,7 +202,8 @@ def open_track(folder: Path) -> Iterator[Racetrack]:
         redis.Redis.from_url(store.url, decode_responses=True) as client,
     ):
         port = free_port(0)
-        with family.running("gateway", launch.command("tailrace.gateway"), HOST=HOST, PORT=str(port)):
+        command = launch.command("tailrace.gateway")
+        with family.running("gateway", command, HOST=HOST, PORT=str(port), TAILRACE_CONFIG=None):
             eventually("the gateway is ready", lambda: is_ready(HOST, port))
             yield Racetrack(family, client, port)
 

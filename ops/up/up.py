@@ -43,13 +43,14 @@ def run(options: argparse.Namespace) -> int:
     settings = GatewaySettings.read(port=options.port)
     lanes = chosen_lanes(settings.streams.platforms, options.platforms)
     grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
-    Model.read()
+    if settings.streams.builtins:
+        Model.read()
     refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
     port = free_port(settings.port, settings.host)
     with folder_and_store(options.data, settings.streams.url) as (url, own_store):
         family = Family(url, options.data / "logs")
         try:
-            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds, locked=bool(settings.keys))
+            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds, settings)
             anyio.run(up.run)
         finally:
             family.close()
@@ -118,11 +119,10 @@ class Up:
         lanes: dict[str, list[str]],
         address: tuple[str, int],
         grace_seconds: float,
-        *,
-        locked: bool,
+        settings: GatewaySettings,
     ) -> None:
-        """`locked`: the gateway asks for keys."""
-        self._locked = locked
+        self._locked = bool(settings.keys)
+        self._builtins = settings.streams.builtins
         self._own_store = own_store
         self._platforms = [name for members in lanes.values() for name in members]
         self._logs = family.logs
@@ -180,7 +180,7 @@ class Up:
 
     def _greet(self) -> None:
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
-        path, body, words = example(self._platforms)
+        path, body, words = example(self._platforms) if self._builtins else own_example(self._platforms)
         key = ' -H "Authorization: Bearer $API_KEY"' if self._locked else ""
         ask = "first      read -rs API_KEY     # one of your keys; it is not shown\n" if self._locked else ""
         print(
@@ -202,6 +202,12 @@ def example(platforms: list[str]) -> tuple[str, str, str]:
         return "/research/start", query, f"submit research research {shlex.quote(query)} --follow"
     body = json.dumps({"platform": platforms[0], "kind": "scan"})
     return "/api/jobs", body, f"submit {platforms[0]} scan --follow"
+
+
+def own_example(platforms: list[str]) -> tuple[str, str, str]:
+    """The same where there are only kinds of the user: they know which."""
+    body = json.dumps({"platform": platforms[0], "kind": "KIND", "args": {}})
+    return "/api/jobs", body, f"submit {platforms[0]} KIND ARGS --follow"
 
 
 async def wait_until_ready(host: str, port: int) -> None:

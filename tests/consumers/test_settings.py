@@ -96,6 +96,13 @@ def test_handlers_are_named_by_what_they_were_given_with(capsys: pytest.CaptureF
     assert refused(capsys, TAILRACE_HANDLERS=where).startswith("TAILRACE_HANDLERS: ")
 
 
+def test_without_built_in_handlers_there_must_be_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = tmp_path / "tailrace.toml"
+    config.write_text("builtins = false\n[platforms.mail]\n")
+    said = refused(capsys, TAILRACE_CONFIG=str(config))
+    assert said.endswith("name yours with TAILRACE_HANDLERS=./handlers.py or --handlers")
+
+
 def test_handlers_that_contradict_each_other_name_where_they_are(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

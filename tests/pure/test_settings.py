@@ -132,6 +132,25 @@ def test_what_is_wrong_in_the_file_names_the_setting_and_the_file(tmp_path: Path
         read(TAILRACE_CONFIG=str(file))
 
 
+def test_the_built_in_platforms_and_kinds_can_be_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "tailrace.toml"
+    file.write_text("builtins = false\n[platforms.mail]\n")
+    settings = read(TAILRACE_CONFIG=str(file), TAILRACE_PLATFORMS="naver")
+    assert list(settings.platforms) == ["naver", "mail"]
+    assert settings.kinds.built_in == []
+    file.write_text("builtins = true\n[platforms.mail]\n")
+    settings = read(TAILRACE_CONFIG=str(file))
+    assert {"kurly", "mail"} <= settings.platforms.keys()
+    assert "drill" in settings.kinds.built_in
+    for text, sentence in [
+        ("builtins = 'no'\n", "builtins is 'no'; it must be true or false"),
+        ("builtins = false\n", r"builtins is false and there is no platform; add a table \[platforms.NAME\]"),
+    ]:
+        file.write_text(text)
+        with pytest.raises(BadConfiguration, match=f"^TAILRACE_CONFIG: {file}: {sentence}"):
+            read(TAILRACE_CONFIG=str(file))
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "tailrace.toml"
     file.write_bytes(b"# \xff\n")

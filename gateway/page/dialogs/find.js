@@ -22,7 +22,7 @@ export async function findKey(text) {
   }
   const asked = platforms.length > MOST ? `The first ${MOST} platforms have no job` : "No platform has a job";
   if (found.size === 1) location.href = jobPath([...found][0]);
-  else if (!found.size) say(`${asked} with the key ${text}. A job id is platform.key, for example research.tides-1.`, "fail");
+  else if (!found.size) say(`${asked} with the key ${text}. A job id is platform.key.`, "fail");
   else dialog("found", `${found.size} jobs have this key`, h("ul", null, [...found].map((id) => h("li", { key: id }, h("a", { href: jobPath(id) }, h("code", null, id))))),
     h("form", { method: "dialog" }, h("menu", null, h("button", null, "Close"))));
 }

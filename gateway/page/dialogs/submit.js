@@ -30,7 +30,7 @@ export async function openSubmit(given = {}) {
   const fields = by("submit-form").elements;
   by("submit-wrong").textContent = wrong;
   if (given.platform) fields.platform.value = given.platform;
-  fields.kind.value = given.kind ?? (fields.kind.value || kinds[0]);
+  fields.kind.value = given.kind ?? (fields.kind.value || (kinds[0] ?? ""));
   if (given.args !== undefined) fields.args.value = JSON.stringify(given.args, null, 2);
   else if (!fields.args.value || given.from) example(!!given.from);
   if (given.from) fields.args.focus();

@@ -76,8 +76,15 @@ export function show(main) {
           h("tbody", null, platforms.map((each) => platformRow(each, first, running.filter((job) => job.platform === each.platform), trends, older, look))))),
       deadLetters(dead, look),
       !(first && !workers.workers.length) && workerTable(workers, older, look),
-      idle(platforms) && h("p", { class: "empty", key: "next" }, "No jobs yet. Try ", h("code", null, "python3 -m ops submit research drill --follow"), h("span", { class: "needs-submit" }, ", or press ", h("kbd", null, "n")), "."));
+      idle(platforms) && h("p", { class: "empty", key: "next" }, "No jobs yet. Try ", h("code", null, `python3 -m ops submit ${firstJob(platforms)} --follow`), h("span", { class: "needs-submit" }, ", or press ", h("kbd", null, "n")), "."));
   }
+}
+
+// A platform and a kind to begin with. A gateway may have no built-in kinds.
+function firstJob(platforms) {
+  const names = platforms.map(({ platform }) => platform);
+  const drills = document.documentElement.dataset.kinds?.split(" ").includes("drill");
+  return `${names.includes("research") ? "research" : (names[0] ?? "PLATFORM")} ${drills ? "drill" : "KIND"}`;
 }
 
 const idle = (platforms) => platforms.every((each) => !(each.waiting || each.running || each.delayed || each.failed || each.completed || each.cancelled));

@@ -13,7 +13,7 @@ const SLOW_SECONDS = 0.25; // a loop that is late by more than this keeps its jo
 export function workerTable({ workers, summary }, older, look) {
   if (!workers.length) {
     return h("section", { class: "workers", key: "workers" }, h("div", { class: "head" }, h("h2", null, "Workers")),
-      h("p", { class: "empty" }, "No worker is alive. Start one: ", h("code", null, "python3 -m ops consume research")));
+      h("p", { class: "empty" }, "No worker is alive. Start one: ", h("code", null, "python3 -m ops consume")));
   }
   return h("section", { class: "workers", key: "workers" },
     h("div", { class: "head" }, h("h2", null, "Workers"),
