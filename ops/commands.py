@@ -52,7 +52,7 @@ DATA = argument(
 )
 
 GROUPS = {
-    "Run": ("up", "gateway", "consume", "race"),
+    "Run": ("init", "up", "gateway", "consume", "race"),
     "Submit and watch": ("submit", "follow", "history", "show"),
     "Look": ("running", "platforms", "workers", "dead"),
     "Act": ("cancel", "retry", "drop", "replay", "pause", "resume", "restart", "schedules"),
@@ -62,6 +62,11 @@ GROUPS = {
 """Every command once, as help lists them."""
 
 COMMANDS = {
+    "init": Command(
+        "write a starter project: a handler with its test, a configuration, a compose file",
+        (argument("folder", metavar="DIR", type=Path, help="a new or an empty folder"),),
+        module="starter.init",
+    ),
     "up": Command(
         "run everything on this machine: store, gateway, consumers",
         (

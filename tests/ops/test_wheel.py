@@ -62,6 +62,8 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
         for path in (CHECKOUT / room).rglob("*")
         if path.suffix in kinds
     }
+    project = CHECKOUT / "ops" / "starter" / "project"
+    product |= {f"tailrace/{path.relative_to(CHECKOUT)}" for path in project.iterdir() if path.is_file()}
     assert set(names) == product | {"tailrace/__init__.py", "tailrace/py.typed"}
 
 

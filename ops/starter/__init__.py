@@ -1,0 +1,1 @@
+"""The starter project that `tailrace init` writes."""
