@@ -57,7 +57,7 @@ def serve(platforms: list[str], handlers: str | None) -> int:
         with shutdown.listening():
             # A link that went dead is given up well before the lease is.
             patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
-            async with Store(url, answer_seconds=patience) as store:
+            async with Store(url, streams.keyspace, answer_seconds=patience) as store:
                 fitness = Fitness(store)
                 if await wait_for(fitness, shutdown):
                     await keep(schedules, Schedules(Transitions(store), streams.platforms, streams.kinds))

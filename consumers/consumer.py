@@ -80,7 +80,7 @@ class Consumer:
         lanes: dict[str, Room] = {}
         lines = {}
         for number, platform in enumerate(settings.platforms):
-            keys, policy = PlatformKeys(platform), self._platforms[platform]
+            keys, policy = self._store.keys(platform), self._platforms[platform]
             lane = lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
             rooms = Rooms((process, lane), MOST_AT_ONCE)
             committer = Committer(transitions, keys)
@@ -99,6 +99,7 @@ class Consumer:
         settings = self._settings
         return Instructions(
             url=self._store.url,
+            keyspace=self._store.keyspace,
             owner=settings.owner,
             consumer_pid=os.getpid(),
             table_fd=self._table.fd,

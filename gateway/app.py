@@ -33,7 +33,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     """One gateway: its store, its live channels, and a route for each question."""
     if settings.streams.url is None:
         raise NoStore(f"no store is known: run `{PROGRAM} up`, which brings its own, or set REDIS_URL")
-    store = Store(settings.streams.url)
+    store = Store(settings.streams.url, settings.streams.keyspace)
     platforms = settings.streams.platforms
     live = Live(store)
     feed = Feed(store, platforms, live)

@@ -36,7 +36,7 @@ class Backend:
         self.sampler = sampler
         self.platforms = platforms
         self.hidden = settings.streams.platforms.keys() - platforms.keys()  # declared, and not for the caller's key
-        self.reach = Reach(platforms)
+        self.reach = Reach(store.keyspace, platforms)
         self.transitions = Transitions(store)
         self.actions = Actions(self.transitions, platforms)
         self.producer = Producer(self.transitions, platforms, fitness, settings.kinds)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import anyio
 
 from tailrace.streams.errors import TailraceError
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
 from tailrace.streams.transitions import Tally, Transitions
@@ -24,7 +23,7 @@ class Sampler:
 
     def __init__(self, transitions: Transitions, platforms: Platforms, every_seconds: float = EVERY_SECONDS) -> None:
         self._transitions = transitions
-        self._keys = [PlatformKeys(platform) for platform in platforms]
+        self._keys = [transitions.store.keys(platform) for platform in platforms]
         self.every_seconds = every_seconds
         self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
 

@@ -34,7 +34,7 @@ class Reached(NamedTuple):
 async def reach(options: argparse.Namespace) -> AsyncIterator[Reached]:
     """Connect. A platform that is not declared is refused with the one that may be meant."""
     url, settings = find_store(None, options.data)
-    async with Store(url) as store:
+    async with Store(url, settings.keyspace) as store:
         try:
             yield Reached(Tailrace.over(store, settings.platforms, settings.kinds), store, settings)
         except WrongField as error:

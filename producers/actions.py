@@ -48,7 +48,7 @@ class Actions:
 
     async def cancel(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
         """End a job that does not run, or ask its attempt to stop: `status` is `cancelled` or `cancelling`."""
-        word = await self._transitions.cancel(*locate(job_id), note(by, reason))
+        word = await self._transitions.cancel(*self._locate(job_id), note(by, reason))
         if word == "cancelling":
             return ActionResult(job_id, word)
         if word in {"ok", "again"}:
@@ -57,14 +57,14 @@ class Actions:
 
     async def retry(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
         """Give a failed or cancelled job another life."""
-        word = await self._transitions.reopen(*locate(job_id), note(by, reason))
+        word = await self._transitions.reopen(*self._locate(job_id), note(by, reason))
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be retried")
         return ActionResult(job_id, State.WAITING)
 
     async def drop(self, job_id: str) -> ActionResult:
         """Remove a failed or cancelled job with its history."""
-        word = await self._transitions.drop(*locate(job_id))
+        word = await self._transitions.drop(*self._locate(job_id))
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be dropped")
         return ActionResult(job_id, "dropped")
@@ -110,13 +110,12 @@ class Actions:
         return await sweep_dead(self._transitions.store, keys, match, partial(act, keys), which.get("limit"))
 
     def _declared(self, platform: str) -> PlatformKeys:
-        return PlatformKeys(self._platforms.known(platform))
+        return self._transitions.store.keys(self._platforms.known(platform))
 
-
-def locate(job_id: str) -> tuple[PlatformKeys, str]:
-    """The keys of a job's platform, and its own key."""
-    platform, key = split_id(job_id)
-    return PlatformKeys(platform), key
+    def _locate(self, job_id: str) -> tuple[PlatformKeys, str]:
+        """The keys of a job's platform, and its own key."""
+        platform, key = split_id(job_id)
+        return self._transitions.store.keys(platform), key
 
 
 def note(by: str | None = None, reason: str | None = None) -> bytes:

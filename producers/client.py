@@ -80,7 +80,7 @@ class Tailrace(Actions):
 
     async def __aenter__(self) -> Self:
         url, settings = find_store(self._given, self._data)
-        store = Store(url)
+        store = Store(url, settings.keyspace)
         await store.__aenter__()
         try:
             await check_fitness(store)

@@ -20,7 +20,7 @@ AWAY_SECONDS = 0.5
 async def read_visible(store: Store, job_id: str) -> tuple[Record, list[bytes]]:
     """A job's record and its visible events, as JSON."""
     platform, key = split_id(job_id)
-    page = await Histories(store).whole(PlatformKeys(platform), key)
+    page = await Histories(store).whole(store.keys(platform), key)
     return page.record, page.events
 
 
@@ -33,7 +33,7 @@ async def follow(
     has no event with the id `after`.
     """
     platform, key = split_id(job_id)
-    keys, histories = PlatformKeys(platform), Histories(store)
+    keys, histories = store.keys(platform), Histories(store)
     last_id, begun, away = after or "", False, False
     async with listening(store, keys) as hints:
         while True:
@@ -61,7 +61,7 @@ async def follow(
 async def wait_for_end(store: Store, job_id: str) -> tuple[Record, bytes]:
     """Wait until a job has ended; its record and its last event, as JSON."""
     platform, key = split_id(job_id)
-    keys = PlatformKeys(platform)
+    keys = store.keys(platform)
     async with listening(store, keys) as hints:
         while True:
             try:

@@ -39,6 +39,7 @@ class Schedules:
 
     def __init__(self, transitions: Transitions, platforms: Platforms, kinds: Kinds = ALL_KINDS) -> None:
         self._transitions = transitions
+        self._store = transitions.store
         self._platforms = platforms
         self._kinds = kinds
 
@@ -49,12 +50,12 @@ class Schedules:
         def merged(known: Schedule | None) -> Schedule:
             return msgspec.structs.replace(schedule, paused=schedule.paused or bool(known and known.paused))
 
-        return await self._change(PlatformKeys(schedule.platform), schedule.name, merged)
+        return await self._change(self._store.keys(schedule.platform), schedule.name, merged)
 
     async def list(self, platform: str | None = None) -> list[Planned]:
         """The schedules of one platform, or of all."""
         names = list(self._platforms) if platform is None else [self._platforms.known(platform)]
-        return await read_schedules(self._transitions.store, [PlatformKeys(name) for name in names])
+        return await read_schedules(self._store, [self._store.keys(name) for name in names])
 
     async def get(self, platform: str, name: str) -> Planned:
         keys = self._keys(platform, name)
@@ -110,7 +111,7 @@ class Schedules:
         return None if word == "changed" else Planned(wanted, next_ms)
 
     def _keys(self, platform: str, name: str) -> PlatformKeys:
-        keys = PlatformKeys(self._platforms.known(platform))
+        keys = self._store.keys(self._platforms.known(platform))
         check_name(name)
         return keys
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from tailrace.producers.kinds import ALL_KINDS, NO_BUILT_INS, Kinds
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.keys import Keyspace
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.settings import Environment, naming
 from tailrace.streams.schedules import Schedule
@@ -20,7 +21,8 @@ from tailrace.streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 TABLES = ("platforms", "schedules")  # the tables of a configuration file
-SWITCH = "builtins"  # its only other key: whether the built-in platforms, kinds and routes are there
+SWITCH = "builtins"  # whether the built-in platforms, kinds and routes are there
+NAMESPACE = "namespace"  # the other key of such a file
 NEW_NAMES = {"overall": "max_running", "per_process": "max_running_per_process", "key_overall": "max_running_per_key"}
 
 log = logging.getLogger("tailrace.settings")  # not structlog: a command that configures no logs warns on stderr
@@ -31,6 +33,7 @@ class StreamsSettings(Struct, frozen=True):
 
     url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: not set
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
+    keyspace: Keyspace = Keyspace()  # with TAILRACE_NAMESPACE, else the namespace of TAILRACE_CONFIG
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
     file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
     builtins: bool = True  # whether the built-in platforms, kinds and their routes are there
@@ -57,7 +60,15 @@ class StreamsSettings(Struct, frozen=True):
             schedules = _schedules(_tables(config, "schedules"), platforms)
             if not platforms:
                 raise BadConfiguration(f"{SWITCH} is false and there is no platform; add a table [platforms.NAME]")
-        return cls(_url(env), platforms, schedules, file, builtins)
+        return cls(_url(env), platforms, _keyspace(env, config.get(NAMESPACE, ""), file), schedules, file, builtins)
+
+
+def _keyspace(env: Environment, in_file: Any, file: str) -> Keyspace:
+    given = env.text("TAILRACE_NAMESPACE")
+    with naming("TAILRACE_NAMESPACE" if given else f"{file}: {NAMESPACE}"):
+        if not isinstance(in_file, str):
+            raise BadConfiguration(f"must be text; {in_file!r} is none")
+        return Keyspace(given or in_file)
 
 
 def _url(env: Environment) -> str | None:
@@ -93,9 +104,9 @@ def _config(path: str) -> dict[str, Any]:
         raise BadConfiguration(f"TAILRACE_CONFIG: cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # no TOML, or no UTF-8
         raise BadConfiguration(f"TAILRACE_CONFIG: {path} is not TOML: {error}") from None
-    if unknown := tables.keys() - {*TABLES, SWITCH}:
+    if unknown := tables.keys() - {*TABLES, SWITCH, NAMESPACE}:
         raise BadConfiguration(
-            f"TAILRACE_CONFIG: {path} has a table {sorted(unknown)[0]!r}; known are {', '.join(TABLES)}"
+            f"TAILRACE_CONFIG: {path} has a table {sorted(unknown)[0]!r}; known are {', '.join(TABLES)} and `namespace`"
         )
     return tables
 

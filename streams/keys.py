@@ -2,14 +2,22 @@
 
 A platform is one hash slot: all its keys carry the hash tag `{platform}`, so each transition touches one slot
 and the same code runs on a single server and on a cluster. A job id is `<platform>.<key>`: the id tells the slot.
+
+    tr:{kurly}:leases                 a key of the platform kurly
+    tr:shop-staging:{kurly}:leases    the same in the namespace shop-staging
+    tr:{b}kurly:leases                the same with the placement b: platforms with one placement share a slot
 """
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
-from tailrace.streams.errors import WrongField
+from msgspec import Struct
 
-NAMESPACE: Final = "tr"
+from tailrace.streams.errors import BadConfiguration, WrongField
+
+ROOT: Final = "tr"
 GROUP: Final = "consumers"  # the consumer group of every jobs stream
 FRONT: Final = "front"  # the reserved group consumer under which the jobs at the front of the line pend
 
@@ -53,14 +61,57 @@ LABEL_FORM: Final = r"[A-Za-z0-9._:@/-]{1,64}"
 _PLATFORM, _KEY, _WORD = map(re.compile, (PLATFORM_FORM, KEY_FORM, WORD_FORM))
 
 
+class Keyspace(Struct, frozen=True):
+    """The names that one application, or one stage of it, has in a store. Namespaces share nothing."""
+
+    namespace: str = ""  # empty: the store is ours alone
+    tags: Mapping[str, str] = {}  # platform -> its hash tag, where that is not its name
+
+    def __post_init__(self) -> None:
+        if self.namespace and (not _PLATFORM.fullmatch(self.namespace) or self.namespace in OF_NO_PLATFORM):
+            raise BadConfiguration(
+                f"a namespace is 1 to 32 of a-z 0-9 _ -, not starting with _ or -, "
+                f"and not {' or '.join(OF_NO_PLATFORM)}; {self.namespace!r} is none"
+            )
+
+    def platform(self, name: str) -> "PlatformKeys":
+        return _platform(self.namespace, self.tags.get(name), name)
+
+    def ticket(self, digest: str) -> str:
+        """A one-use ticket, by its hash; it belongs to no platform."""
+        return f"{_start(self.namespace)}ticket:{digest}"
+
+    def session(self, digest: str) -> str:
+        """Somebody who signed in on the page, by the hash of what their browser was given."""
+        return f"{_start(self.namespace)}session:{digest}"
+
+    @property
+    def records(self) -> str:
+        """A pattern that matches the record of every job."""
+        return f"{_start(self.namespace)}{{*}}*:{JOB_KEYS['record']}:*"
+
+
+OF_NO_PLATFORM: Final = ("session", "ticket")  # the words in keys that belong to no platform
+
+
+def _start(namespace: str) -> str:
+    return f"{ROOT}:{namespace}:" if namespace else f"{ROOT}:"
+
+
+@lru_cache(4096)
+def _platform(namespace: str, tag: str | None, name: str) -> "PlatformKeys":
+    return PlatformKeys(name, namespace, tag)
+
+
 class PlatformKeys:
-    """The keys of one platform, each built once."""
+    """The keys of one platform, each built once. `Store.keys` makes them in the namespace of the store."""
 
-    __slots__ = ("_args", "_log", "_record", "_steps", "by_name", "own", "platform", "prefix")
+    __slots__ = ("_args", "_log", "_record", "_steps", "by_name", "own", "platform", "prefix", "tag")
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, namespace: str = "", tag: str | None = None) -> None:
         self.platform = check_platform(platform)
-        self.prefix = f"{NAMESPACE}:{{{platform}}}:"
+        self.tag = tag or platform
+        self.prefix = f"{_start(namespace)}{{{self.tag}}}{platform if tag else ''}:"
         self.by_name = {name: self.prefix + name.replace("_", ":") for name in PLATFORM_KEYS}
         self.own = tuple(self.by_name.values())  # in the order of PLATFORM_KEYS
         self._record, self._log, self._args, self._steps = (f"{self.prefix}{word}:" for word in JOB_KEYS.values())
@@ -119,14 +170,11 @@ def expiry_alarm(key: str) -> str:
     return f"!{key}"
 
 
-def ticket_key(digest: str) -> str:
-    """A one-use ticket, by its hash; it belongs to no platform."""
-    return f"{NAMESPACE}:ticket:{digest}"
-
-
-def session_key(digest: str) -> str:
-    """Somebody who signed in on the page, by the hash of what their browser was given."""
-    return f"{NAMESPACE}:session:{digest}"
+def job_of_record(name: str) -> tuple[str, str]:
+    """The platform and the key of a job, from the name of its record."""
+    tag, _, rest = name.partition("{")[2].partition("}")
+    platform, _, record = rest.partition(":")
+    return platform or tag, record.removeprefix(f"{JOB_KEYS['record']}:")
 
 
 def join_id(platform: str, key: str) -> str:

@@ -105,7 +105,7 @@ class Transitions:
 
     async def submit(self, jobs: Sequence[tuple[Job, str]], *, whole: bool = False) -> list[list[str]]:
         """Accept jobs of one platform, each with its fingerprint: `accepted <state>`, `again <state>` or `conflict`."""
-        platform = PlatformKeys(jobs[0][0].platform)
+        platform = self.store.keys(jobs[0][0].platform)
         operations = [call.submit(platform, **accepting(job, fingerprint)) for job, fingerprint in jobs]
         answers = await self.run([(platform, operations)], whole=whole)
         return [[word.decode() for word in checked(answer)] for answer in answers]

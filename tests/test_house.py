@@ -80,6 +80,18 @@ def test_only_keys_py_joins_the_names_of_keys() -> None:
     assert joined == []
 
 
+WITHOUT_STORE = ("streams/keys.py", "consumers/testing.py", "ops/race/track.py", "ops/bench/workbench.py")
+
+
+def test_keys_are_made_by_the_store_in_its_namespace() -> None:
+    made = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if path.suffix == ".py" and "tests" not in path.parts and "PlatformKeys(" in path.read_text()
+    ]
+    assert sorted(made) == sorted(WITHOUT_STORE), "these know their namespace: write store.keys(platform)"
+
+
 MAY_SEND_COMMANDS = tuple(ROOT / room for room in ("streams", "ops/doctor", "ops/bench", "tests"))
 
 

@@ -26,7 +26,6 @@ from tailrace.consumers.heart.schedules import Ticker
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.silences import Silences
 from tailrace.streams.errors import StoreError
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import BeatReply
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.process.logs import configure_logs
@@ -50,7 +49,7 @@ class Heart:
         self._to = instructions
         self._transitions = transitions
         self._table = table
-        self._keys = {platform: PlatformKeys(platform) for platform in instructions.policies}
+        self._keys = {platform: transitions.store.keys(platform) for platform in instructions.policies}
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._about = Introduction(self._consumer, table, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
@@ -233,5 +232,5 @@ async def main(instructions: Instructions) -> None:
     os.set_blocking(1, False)
     configure_logs()
     patience = min(ANSWER_SECONDS, instructions.deadline_seconds / 3)
-    async with Store(instructions.url, answer_seconds=patience) as store:
+    async with Store(instructions.url, instructions.keyspace, answer_seconds=patience) as store:
         await Heart(instructions, Transitions(store), LeaseTable(instructions.table_fd)).run()

@@ -13,7 +13,7 @@ import structlog
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import StoreError
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.keys import join_id
 from tailrace.streams.transitions import MEND_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
@@ -27,6 +27,7 @@ class Mender:
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
+        self._keys = transitions.store.keys
         self._cursors = dict.fromkeys(instructions.policies, "")
         now = time.monotonic()
         self._next = {platform: now + EVERY_SECONDS * random.random() for platform in instructions.policies}
@@ -39,7 +40,7 @@ class Mender:
 
     async def round(self, now: float) -> None:
         """Look at one page of each platform whose turn has come, in one call."""
-        turn = [(PlatformKeys(platform), self._cursors[platform]) for platform, at in self._next.items() if at <= now]
+        turn = [(self._keys(platform), self._cursors[platform]) for platform, at in self._next.items() if at <= now]
         if not turn:
             return
         self._next |= {keys.platform: now + EVERY_SECONDS for keys, _ in turn}
@@ -48,4 +49,4 @@ class Mender:
             self._cursors[platform] = sweep.cursor
             self._next[platform] = now + EVERY_SECONDS * max(1, sweep.owners) * random.uniform(0.5, 1.5)
             for key in sweep.mended:
-                log.warning("job_mended", job=PlatformKeys(platform).id(key))
+                log.warning("job_mended", job=join_id(platform, key))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from tailrace.streams.keys import Keyspace
 from tailrace.streams.policies import Policy
 
 GOODBYE = b"goodbye\n"
@@ -24,6 +25,7 @@ class Instructions(Struct, frozen=True):
     reap_seconds: float
     obey_seconds: float
     lifeline_fd: int | None = None
+    keyspace: Keyspace = Keyspace()
 
 
 class News(Struct, frozen=True, omit_defaults=True):

@@ -20,7 +20,7 @@ from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.outcomes import failure_members
 from tailrace.streams.errors import StoreError, TailraceError
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.keys import PlatformKeys, join_id
 from tailrace.streams.leases import read_leases_under
 from tailrace.streams.messages import Lease
 from tailrace.streams.operations import call
@@ -43,6 +43,7 @@ class Overtime:
     def __init__(self, instructions: Instructions, transitions: Transitions, table: LeaseTable) -> None:
         self._to = instructions
         self._transitions = transitions
+        self._keys = transitions.store.keys
         self._table = table
         self._said: dict[str, float] = {}  # nonces of attempts that the consumer should stop, and when we said so
         self._warned: dict[str, float] = {}  # nonces of attempts that were warned of, and since when
@@ -87,7 +88,7 @@ class Overtime:
         for platform, nonces in held.items():
             ours = [nonce for nonce in nonces if nonce in wanted]
             try:
-                leases = await read_leases_under(self._transitions.store, PlatformKeys(platform), ours)
+                leases = await read_leases_under(self._transitions.store, self._keys(platform), ours)
             except ServerRefusal:  # corrupt keys; the beats log them
                 continue
             found += [(platform, lease) for lease in leases]
@@ -99,9 +100,9 @@ class Overtime:
         log.error("consumer_ended", job=job_of(late), owner=self._to.owner, others=len(others), why=why)
         if late:
             platform, lease = late
-            await self._settle(job_of(late), self._fail(PlatformKeys(platform), lease))
+            await self._settle(job_of(late), self._fail(self._keys(platform), lease))
         for platform, policy in self._to.policies.items():
-            keys, starts = PlatformKeys(platform), policy.max_starts
+            keys, starts = self._keys(platform), policy.max_starts
             releases = [
                 call.release(keys, key=lease.key, nonce=lease.nonce, max_starts=starts)
                 for name, lease in others
@@ -130,4 +131,4 @@ class Overtime:
 
 
 def job_of(late: tuple[str, Lease] | None) -> str | None:
-    return PlatformKeys(late[0]).id(late[1].key) if late else None
+    return join_id(late[0], late[1].key) if late else None

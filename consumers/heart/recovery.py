@@ -15,7 +15,6 @@ import structlog
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
 from tailrace.streams.errors import StoreError
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.transitions import ENLIST_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
@@ -32,6 +31,7 @@ class Recovery:
     def __init__(self, instructions: Instructions, transitions: Transitions, silences: Silences) -> None:
         self._policies = instructions.policies
         self._transitions = transitions
+        self._keys = transitions.store.keys
         self._silences = silences
         self._look = anyio.Event()
 
@@ -64,7 +64,7 @@ class Recovery:
         return more
 
     async def _take_from(self, silence: Silence) -> bool:
-        keys = PlatformKeys(silence.platform)
+        keys = self._keys(silence.platform)
         try:
             leases = await self._transitions.holdings(keys, silence.owner)
         except BrokenOperation as error:  # corrupt keys must not hold up the others
@@ -88,7 +88,7 @@ class Recovery:
 
     async def _bury(self, silence: Silence) -> None:
         try:
-            answer = await self._transitions.bury(PlatformKeys(silence.platform), silence.owner, silence.counter)
+            answer = await self._transitions.bury(self._keys(silence.platform), silence.owner, silence.counter)
         except BrokenOperation as error:
             log.error("bury_broken", platform=silence.platform, owner=silence.owner, error=str(error))
         else:
@@ -96,7 +96,7 @@ class Recovery:
 
     async def _keep_lists(self) -> None:
         """Find leases that no list names: their keys were removed by hand, or written by an earlier version."""
-        platforms = [PlatformKeys(platform) for platform in self._policies]
+        platforms = [self._keys(platform) for platform in self._policies]
         cursors = {platform: random.getrandbits(32) for platform in self._policies}  # others look elsewhere
         enlist = partial(self._transitions.enlist, most=max(10, ENLIST_BATCH // len(platforms)))
         while True:

@@ -8,7 +8,6 @@ import anyio
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import StoreError
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.transitions import FORGET_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
@@ -20,7 +19,7 @@ class Retention:
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
-        self._rules = [(PlatformKeys(platform), policy) for platform, policy in instructions.policies.items()]
+        self._rules = [(transitions.store.keys(platform), policy) for platform, policy in instructions.policies.items()]
 
     async def run(self) -> None:
         while True:

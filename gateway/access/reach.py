@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tailrace.gateway.problems import Code, Refusal
 from tailrace.streams.errors import Forbidden, JobNotFound, WrongField
-from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.keys import Keyspace, PlatformKeys, split_id
 from tailrace.streams.policies import Platforms
 
 
@@ -36,8 +36,8 @@ class Narrowed(Platforms):
 class Reach:
     """The keys in the store of every platform that a caller may reach."""
 
-    def __init__(self, platforms: Platforms) -> None:
-        self._keys = {platform: PlatformKeys(platform) for platform in platforms}
+    def __init__(self, keyspace: Keyspace, platforms: Platforms) -> None:
+        self._keys = {platform: keyspace.platform(platform) for platform in platforms}
 
     def find(self, job_id: str) -> tuple[PlatformKeys, str] | None:
         """The keys of a job's platform and its own key; None: this cannot be the id of a kept job."""

@@ -8,7 +8,6 @@ import structlog
 
 from tailrace.gateway.live.live import AWAY, LONGEST_PAUSE_SECONDS, Live
 from tailrace.streams.history.events import entry_order
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.replies import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
 from tailrace.streams.store.connection import Store
 
@@ -25,7 +24,7 @@ class Feed:
     def __init__(self, store: Store, platforms: Iterable[str], live: Live) -> None:
         self._store = store
         self._live = live
-        self._streams = {PlatformKeys(platform)["events"]: platform for platform in platforms}
+        self._streams = {store.keys(platform)["events"]: platform for platform in platforms}
 
     async def run(self) -> None:
         pause_seconds = 0.0

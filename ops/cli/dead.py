@@ -12,7 +12,6 @@ from tailrace.ops.tables import Rows
 from tailrace.ops.terminal import console, print_json, say
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.views.failed_jobs import Match, Swept, count_dead, list_dead
 from tailrace.streams.views.listing import Listed
 
@@ -45,7 +44,7 @@ async def find(options: argparse.Namespace, reached: Reached) -> tuple[list[dict
     for name in [reached.platforms.known(options.platform)] if options.platform else reached.platforms:
         wanted, after = options.limit, ""
         while wanted:
-            page = await list_dead(reached.store, PlatformKeys(name), match, min(wanted, PAGE), after)
+            page = await list_dead(reached.store, reached.store.keys(name), match, min(wanted, PAGE), after)
             found += page.jobs
             wanted -= len(page.jobs)
             if page.next is None:
@@ -90,7 +89,7 @@ def show(options: argparse.Namespace, found: list[dict[str, Any]], more: bool) -
 
 async def replay(options: argparse.Namespace, reached: Reached) -> Swept | None:
     """What was done; None: the person who was asked did not agree."""
-    keys = PlatformKeys(reached.platforms.known(options.platform))
+    keys = reached.store.keys(reached.platforms.known(options.platform))
     if not options.yes:
         count = await count_dead(reached.store, keys, Match(options.kind, options.error))
         wanted = count if options.limit is None else min(count, options.limit)

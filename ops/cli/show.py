@@ -14,7 +14,6 @@ from tailrace.ops.connect import Reached, ask
 from tailrace.ops.terminal import console, plain, print_json
 from tailrace.producers.following import read_visible
 from tailrace.streams.history.events import iso, progress_of, read_members
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.options import kept_options
 from tailrace.streams.replies import read_args, read_times
@@ -58,7 +57,7 @@ def told(waiting: Waiting) -> list[str]:
 async def read(job_id: str, reached: Reached) -> dict[str, Any]:
     store = reached.store
     record, events = await read_visible(store, job_id)
-    keys = PlatformKeys(record.platform)
+    keys = store.keys(record.platform)
     args = await read_args(store, keys, record)
     due, expires = await read_times(store, keys, record.key)
     waiting = await explain(reached, record, due, events)
@@ -86,7 +85,7 @@ async def explain(reached: Reached, record: Record, due_ms: float | None, events
         return None
     patience = ConsumerSettings.read(platforms).deadline_seconds / 2  # a beat comes within a third of the deadline
     explainer = WaitExplainer(transitions, platforms, Watching(transitions, [record.platform], patience))
-    return await explainer.explain(PlatformKeys(record.platform), record, due_ms, events)
+    return await explainer.explain(reached.store.keys(record.platform), record, due_ms, events)
 
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import console, plain, print_json, say
 from tailrace.streams.errors import WrongField
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.keys import join_id
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.data_folder import find_running
 from tailrace.streams.process.launch import PROGRAM
@@ -78,14 +78,14 @@ async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Co
     counts: dict[str, Counter[State]] = {}
     suspicions: list[Finding] = []
     for name in platforms:
-        suspicions += await check_places(store, PlatformKeys(name))
+        suspicions += await check_places(store, store.keys(name))
     with Progress(console=console(talk=True), transient=True, disable=not console(talk=True).is_terminal) as bar:
         task = bar.add_task("looking at jobs", total=await store.command("DBSIZE"))
         async for seen, jobs in find_records(store):
             bar.update(task, completed=seen)
             for platform, page in jobs.items():
                 try:
-                    keys = PlatformKeys(platform)
+                    keys = store.keys(platform)
                 except WrongField:
                     continue  # a key of another program
                 found, live = await check_jobs(store, keys, page)
@@ -109,7 +109,7 @@ async def look_at_consumers(store: Store, platforms: Platforms, names: Iterable[
             findings.append(wrong(name, says, f"{variable}{PROGRAM} consume {name}"))
             continue
         for each in serving:
-            if not each.alive and await transitions.holdings(PlatformKeys(name), each.owner, 1):
+            if not each.alive and await transitions.holdings(store.keys(name), each.owner, 1):
                 says = f"{each.owner} is silent; its jobs go to others once one of them has seen that for "
                 findings.append(advice(name, f"{says}{each.deadline_seconds:g} s"))
     return findings
@@ -117,7 +117,7 @@ async def look_at_consumers(store: Store, platforms: Platforms, names: Iterable[
 
 async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
     """Mend what a transition can mend without a doubt: a job without a place, a lease without an attempt."""
-    keys = PlatformKeys(trouble.about)
+    keys = store.keys(trouble.about)
     if not trouble.nonce:
         if not trouble.job:
             return False
@@ -145,7 +145,7 @@ def show(findings: Iterable[Finding]) -> None:
         if lines[kind] > MOST_LINES:
             continue
         mark, style = MARKS[finding.level]
-        job = f"job {PlatformKeys(finding.about).id(finding.job)}: " if finding.job else ""
+        job = f"job {join_id(finding.about, finding.job)}: " if finding.job else ""
         out.print(Text.assemble((mark, style), f"{finding.about:13}", plain(job + finding.says)))
         if finding.next:
             out.print(Text(f"  {'':13}-> {plain(finding.next)}", style="dim"))

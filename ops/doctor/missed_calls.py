@@ -43,7 +43,7 @@ async def find_uncalled(store: Store, platforms: Platforms, names: Iterable[str]
     """Platforms that are open and have idle consumers, none of them called: the first job that may start there."""
     found = {}
     for overview in await take_overviews(store, names):
-        keys = PlatformKeys(overview.platform)
+        keys = store.keys(overview.platform)
         policy = platforms.get(overview.platform, Policy())
         full = 0 < policy.max_running <= overview.running
         if not overview.waiting or overview.paused or overview.held_seconds or full:

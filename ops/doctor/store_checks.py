@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.streams.errors import AccessDenied, UnfitStore
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.store.server import read_server
@@ -41,7 +40,7 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
     yield check_persistence(facts)
     if folder:
         yield check_disk(folder, facts)
-    await Transitions(store).tally([PlatformKeys("default")])
+    await Transitions(store).tally([store.keys("default")])
     yield Finding("scripts", "they run")
     yield await check_clock(store)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.streams.history.events import entry_order
-from tailrace.streams.keys import BANDS, GROUP, JOB_KEYS, NAMESPACE, PlatformKeys
+from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, job_of_record
 from tailrace.streams.leases import scan_leases, to_lease
 from tailrace.streams.messages import Lease, Record
 from tailrace.streams.options import marks_of
@@ -29,14 +29,15 @@ SECOND_LOOK_SECONDS = 0.5
 async def find_records(store: Store) -> AsyncIterator[tuple[int, dict[str, list[str]]]]:
     """The keys of all jobs, page by page: how many of the store's keys were seen, and jobs by platform."""
     seen, cursor = 0, b"0"
-    pattern = f"{NAMESPACE}:{{*}}:{JOB_KEYS['record']}:*"
     while True:
-        cursor, names = await store.command("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE, "TYPE", "hash")
+        cursor, names = await store.command(
+            "SCAN", cursor, "MATCH", store.keyspace.records, "COUNT", PAGE, "TYPE", "hash"
+        )
         seen += PAGE
         jobs: dict[str, list[str]] = {}
         for name in names:
-            platform, _, key = name.decode(errors="replace").partition("{")[2].partition("}")
-            jobs.setdefault(platform, []).append(key.removeprefix(f":{JOB_KEYS['record']}:"))
+            platform, key = job_of_record(name.decode(errors="replace"))
+            jobs.setdefault(platform, []).append(key)
         yield seen, jobs
         if cursor == b"0":
             return
@@ -244,7 +245,7 @@ async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:
     await anyio.sleep(SECOND_LOOK_SECONDS)
     again: set[Finding] = set()
     for platform in {finding.about for finding in suspicions}:
-        keys = PlatformKeys(platform)
+        keys = store.keys(platform)
         again.update(await check_places(store, keys))
         jobs = sorted({finding.job for finding in suspicions if finding.about == platform and finding.job})
         for start in range(0, len(jobs), PAGE):

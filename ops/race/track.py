@@ -148,6 +148,7 @@ class Racetrack:
             name,
             launch.command("tailrace.consumers", KEYS.platform),
             SERVICE_NAME=name,
+            TAILRACE_NAMESPACE=None,
             TAILRACE_HANDLERS="tailrace.ops.race.careless_handler",
             TAILRACE_BEAT_SECONDS=str(BEAT),
             TAILRACE_DEADLINE_SECONDS=str(DEADLINE),
@@ -202,8 +203,8 @@ def open_track(folder: Path) -> Iterator[Racetrack]:
         redis.Redis.from_url(store.url, decode_responses=True) as client,
     ):
         port = free_port(0)
-        command = launch.command("tailrace.gateway")
-        with family.running("gateway", command, HOST=HOST, PORT=str(port), TAILRACE_CONFIG=None):
+        told = {"HOST": HOST, "PORT": str(port), "TAILRACE_NAMESPACE": None, "TAILRACE_CONFIG": None}
+        with family.running("gateway", launch.command("tailrace.gateway"), **told):
             eventually("the gateway is ready", lambda: is_ready(HOST, port))
             yield Racetrack(family, client, port)
 

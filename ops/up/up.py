@@ -96,15 +96,19 @@ def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStor
 
 
 def settings_for_others() -> dict[str, str]:
-    """What commands in another terminal have to know: which platforms there are, and their rules."""
+    """What commands in another terminal have to know: which platforms there are, their rules and their namespace."""
     env = Environment()
-    config, platforms = env.text("TAILRACE_CONFIG"), env.text("TAILRACE_PLATFORMS")
-    told = {"TAILRACE_CONFIG": config and str(Path(config).absolute()), "TAILRACE_PLATFORMS": platforms}
+    config = env.text("TAILRACE_CONFIG")
+    told = {
+        "TAILRACE_CONFIG": config and str(Path(config).absolute()),
+        "TAILRACE_PLATFORMS": env.text("TAILRACE_PLATFORMS"),
+        "TAILRACE_NAMESPACE": env.text("TAILRACE_NAMESPACE"),
+    }
     return {name: value for name, value in told.items() if value}
 
 
 async def look_at(url: str) -> None:
-    async with Store(url) as store:
+    async with Store(url) as store:  # a look at the server, not at its keys
         for advice in await check_fitness(store):
             say(f"store      {advice}")
 

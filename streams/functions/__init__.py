@@ -249,7 +249,7 @@ local answers, answer_at = {}, 0
 a = 1
 for sheet = 1, #fences do
   BIND
-  prefix = match(KEYS[k + 1], '^.*}:')
+  prefix = match(KEYS[k + 1], '^[^}]*}[^:]*:')
   gather()
   k = k + OWN_KEYS
   read_leases(fences[sheet])

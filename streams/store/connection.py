@@ -17,12 +17,15 @@ import hiredis
 
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError, StoreFull
 from tailrace.streams.functions import Script
+from tailrace.streams.keys import Keyspace, PlatformKeys
 from tailrace.streams.store.wire import Door, Wire
 
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0  # a server that does not answer a short command by then is treated as away
 
 Command = tuple[Any, ...]
+
+ALONE = Keyspace()
 
 ROLE: Command = ("INFO", "replication")
 
@@ -32,11 +35,19 @@ class ServerRefusal(StoreError):
 
 
 class Store:
-    """One server as this process reaches it."""
+    """One server as this process reaches it, and the names of what we keep there."""
 
-    def __init__(self, url: str, *, answer_seconds: float = ANSWER_SECONDS, beside: "Store | None" = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        keyspace: Keyspace = ALONE,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
+        beside: "Store | None" = None,
+    ) -> None:
         """`beside`: another way of this process to the same server."""
         self.url = url
+        self.keyspace = keyspace
         self._ways: WeakSet[Store] = beside._ways if beside else WeakSet()
         self._ways.add(self)
         self._answer_seconds = answer_seconds
@@ -44,6 +55,10 @@ class Store:
         self._wire: Wire | None = None
         self._opening: asyncio.Task[Wire] | None = None
         self._queued = self._passed = 0  # calls that had to wait for a connection, and those that went on
+
+    def keys(self, platform: str) -> PlatformKeys:
+        """The keys of a platform in this store."""
+        return self.keyspace.platform(platform)
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,7 +75,7 @@ class Store:
 
     def blocking(self, block_seconds: float) -> "Store":
         """Another way to the same server, for one reader that waits up to `block_seconds` on the server."""
-        return Store(self.url, answer_seconds=block_seconds + ANSWER_SECONDS, beside=self)
+        return Store(self.url, self.keyspace, answer_seconds=block_seconds + ANSWER_SECONDS, beside=self)
 
     def leave_server(self, why: str) -> None:
         """Close every connection to this server: it is the wrong one now. The next call connects again by name."""

@@ -139,6 +139,10 @@ async def check_commands(store: Store) -> None:
 @cache
 def commands() -> tuple[str, ...]:
     """Every command that is sent to the store, by a script or by Python, each with its subcommand."""
-    texts = [file.read_text(encoding="utf-8") for file in files(functions).iterdir() if file.name.endswith(".lua")]
-    found = re.findall(r"call\('([A-Z]+)'(?:, '([A-Z]+)')?", "\n".join(texts))
-    return tuple(sorted({"|".join(filter(None, words)) for words in found} | set(SENT.split())))
+    folders = (files(functions), files(functions) / "shared")
+    texts = [file.read_text(encoding="utf-8") for folder in folders for file in folder.iterdir() if ".lua" in file.name]
+    found = re.findall(
+        r"(?:call\(|command = { )(?:\w+ and '([A-Z]+)' or )?'([A-Z]+)'(?:, '(?!GROUP')([A-Z]+)')?", "\n".join(texts)
+    )
+    chosen = {either for either, _, _ in found if either}  # one of two commands
+    return tuple(sorted({"|".join(filter(None, words)) for _, *words in found} | chosen | set(SENT.split())))

@@ -60,7 +60,7 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
 
     That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the line.
     """
-    all_keys = [PlatformKeys(platform) for platform in platforms]
+    all_keys = [store.keys(platform) for platform in platforms]
     commands: list[Command] = [("TIME",)]
     for keys in all_keys:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]

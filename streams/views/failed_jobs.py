@@ -61,7 +61,7 @@ async def group_dead(store: Store, transitions: Transitions, platforms: Iterable
     before the store counted types, and those of more than `TYPES` types.
     """
     groups: list[Group] = []
-    all_keys = [PlatformKeys(platform) for platform in platforms]
+    all_keys = [store.keys(platform) for platform in platforms]
     counts = await store.commands([("ZCARD", keys["ended_failed"]) for keys in all_keys])
     having = [keys for keys, count in zip(all_keys, counts, strict=True) if count]
     for start in range(0, len(having), AT_ONCE):

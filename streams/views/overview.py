@@ -50,7 +50,7 @@ class Overview(Struct, frozen=True, rename="camel"):
 
 async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
     """Every platform in a few trips, however many there are; one without any job costs one look."""
-    all_keys = [PlatformKeys(platform) for platform in platforms]
+    all_keys = [store.keys(platform) for platform in platforms]
     now_ms, seen = await asyncio.gather(read_clock(store), which(store, all_keys, SEEN))
     used = [keys for keys in all_keys if keys.platform in seen]
     overviews = {each.platform: each for each in await look_at(store, used, now_ms)}

@@ -69,7 +69,7 @@ class Presence:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transitions = transitions
-        self._keys = [PlatformKeys(platform) for platform in platforms]
+        self._keys = [transitions.store.keys(platform) for platform in platforms]
         self._platforms = {keys.platform for keys in self._keys}
         self._patience_seconds = patience_seconds
         self._clock = clock
@@ -102,8 +102,9 @@ class Presence:
     async def jobs(self) -> dict[str, list[str]]:
         """The ids of the jobs that each owner runs. Read page by page: there may be ten thousand."""
         found: dict[str, list[str]] = {}
+        store = self._transitions.store
         for platform, count in (await self._ask("HLEN", "leases")).items():
-            for lease in await read_leases(self._transitions.store, PlatformKeys(platform)) if count else ():
+            for lease in await read_leases(store, store.keys(platform)) if count else ():
                 found.setdefault(lease.owner, []).append(join_id(platform, lease.key))
         return {owner: sorted(jobs) for owner, jobs in found.items()}
 

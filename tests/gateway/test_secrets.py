@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tailrace.ops.up.own_store import OwnStore
-from tailrace.streams.keys import session_key, ticket_key
+from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store
 from tests.gateway.gateways import GatewayProcess, environment
 from tests.gateway.keyrings import shown
@@ -146,4 +146,4 @@ async def test_rubbish_fills_no_log(process: GatewayProcess) -> None:
 
 
 def test_the_names_of_what_is_kept_hold_hashes_only() -> None:
-    assert (ticket_key("ab"), session_key("ab")) == ("tr:ticket:ab", "tr:session:ab")
+    assert (Keyspace().ticket("ab"), Keyspace().session("ab")) == ("tr:ticket:ab", "tr:session:ab")

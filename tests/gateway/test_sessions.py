@@ -10,7 +10,7 @@ import pytest
 from tailrace.gateway.access.api_keys import Keys, Scope
 from tailrace.gateway.app import TABLE
 from tailrace.producers.platforms import BUILT_IN
-from tailrace.streams.keys import session_key
+from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store
 from tests.gateway.costs import TRIES, commands
 from tests.gateway.gateways import gateway_thread
@@ -95,7 +95,7 @@ async def test_a_session_ends_with_its_time(locked: httpx2.AsyncClient, store: S
     answer = await locked.post("/api/session", json={"key": WHOLE})
     locked.cookies.clear()
     cookie = answer.headers["set-cookie"].partition(";")[0]
-    name = session_key(hashlib.sha256(cookie.partition("=")[2].encode()).hexdigest())
+    name = Keyspace().session(hashlib.sha256(cookie.partition("=")[2].encode()).hexdigest())
     assert 0 < await store.command("PTTL", name) <= 12 * 3600 * 1000
     await store.command("PEXPIRE", name, 1)
     await asyncio.sleep(0.01)  # the time itself is what is tested

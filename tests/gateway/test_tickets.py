@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tailrace.gateway.access.api_keys import Scope
-from tailrace.streams.keys import session_key, ticket_key
+from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store
 from tests.gateway.event_source import EventSource
 from tests.gateway.keyrings import OF_SCOPE, SHOPS, UNKNOWN, VIEWER, WHOLE, shown
@@ -65,7 +65,7 @@ async def test_a_ticket_of_another_job_is_refused_and_gone(locked: httpx2.AsyncC
 async def test_a_ticket_does_not_last(locked: httpx2.AsyncClient, desk: Desk, store: Store) -> None:
     await desk.submit("a")
     got = await ticket(locked, "research.a")
-    name = ticket_key(hashed(got))
+    name = Keyspace().ticket(hashed(got))
     assert 0 < await store.command("PTTL", name) <= 60_000
     await store.command("PEXPIRE", name, 1)
     await asyncio.sleep(0.01)  # the time itself is what is tested
@@ -214,7 +214,7 @@ async def test_signing_out_ends_the_session_everywhere(
 ) -> None:
     value = await sign_in(locked)
     held = {**cookie(value), "Sec-Fetch-Site": "same-origin"}
-    assert await store.command("PTTL", session_key(hashed(value))) > 60_000
+    assert await store.command("PTTL", Keyspace().session(hashed(value))) > 60_000
     answer = await locked.delete("/api/session", headers=held)
     assert answer.status_code == 204
     assert "Max-Age=0" in answer.headers["set-cookie"]

@@ -1,18 +1,22 @@
 """keys: every name in the store, and what may become part of one."""
 
+from fnmatch import fnmatchcase
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from tailrace.streams.errors import WrongField
+from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.keys import (
     JOB_KEYS,
     PLATFORM_KEYS,
+    Keyspace,
     PlatformKeys,
     check_key,
     check_platform,
     check_word,
+    job_of_record,
     join_id,
     split_id,
 )
@@ -29,6 +33,29 @@ def test_names_are_plain_to_read() -> None:
     assert keys.log("a-1") == "tr:{kurly}:log:a-1"
     assert keys.args("a-1") == "tr:{kurly}:args:a-1"
     assert keys.id("a-1") == "kurly.a-1"
+
+
+def test_a_namespace_and_a_placement_stand_in_every_name() -> None:
+    staging = Keyspace("shop-staging", {"kurly": "b"})
+    assert staging.platform("ably")["jobs_normal"] == "tr:shop-staging:{ably}:jobs:normal"
+    assert staging.platform("kurly").record("a-1") == "tr:shop-staging:{b}kurly:job:a-1"
+    assert (staging.platform("kurly").tag, staging.platform("ably").tag) == ("b", "ably")
+    assert staging.session("ab") == "tr:shop-staging:session:ab"
+    assert staging.ticket("ab") == "tr:shop-staging:ticket:ab"
+    assert Keyspace().platform("kurly")["leases"] == PlatformKeys("kurly")["leases"]
+
+
+@pytest.mark.parametrize("name", ["Shop", "a b", "a:b", "{a}", "-a", "a" * 33, "session", "ticket"])
+def test_a_namespace_that_would_spoil_a_key_is_refused(name: str) -> None:
+    with pytest.raises(BadConfiguration, match="a namespace is 1 to 32"):
+        Keyspace(name)
+
+
+@pytest.mark.parametrize("space", [Keyspace(), Keyspace("n"), Keyspace("n", {"kurly": "b"})])
+def test_the_name_of_a_record_tells_its_job(space: Keyspace) -> None:
+    record = space.platform("kurly").record("a-1")
+    assert job_of_record(record) == ("kurly", "a-1")
+    assert fnmatchcase(record, space.records)
 
 
 @given(PLATFORMS, KEYS)

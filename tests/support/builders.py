@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from tailrace.streams.history.events import Event, decode_event, event_body
-from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
+from tailrace.streams.keys import BANDS, GROUP
 from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import BeatReply, Claim, Job, Lease, Record, Step, encode
 from tailrace.streams.operations import Again, BrokenOperation, Operation, call, checked
@@ -90,7 +90,7 @@ class Desk:
     ) -> None:
         self.store = store
         self.transitions = AttemptTransitions(store)
-        self.keys = PlatformKeys(platform)
+        self.keys = store.keys(platform)
         self.max_running = max_running
         self.policy = Policy(max_running=max_running, max_crashes=max_crashes, **rules)
         self.max_crashes = max_crashes

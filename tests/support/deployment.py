@@ -13,7 +13,7 @@ from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import StoreError
 from tailrace.streams.history.events import Event, decode_event
 from tailrace.streams.history.fold import visible
-from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, split_id
+from tailrace.streams.keys import BANDS, GROUP, split_id
 from tailrace.streams.leases import to_lease
 from tailrace.streams.messages import Lease, Record
 from tailrace.streams.process.settings import Environment
@@ -38,13 +38,13 @@ class Deployment:
         """`config` is what TAILRACE_CONFIG names for every process: tables of TOML."""
         self.url = url
         self.folder = folder
-        self.store = Store(url)
         self._environment: dict[str, str] = {}
         if config:
             (folder / "tailrace.toml").write_text(config)
             self._environment = {"TAILRACE_CONFIG": str(folder / "tailrace.toml")}
-        platforms = StreamsSettings.read(Environment(self._environment)).platforms
-        self.producer = Producer(Transitions(self.store), platforms)
+        settings = StreamsSettings.read(Environment({**self._environment, "REDIS_URL": url}))
+        self.store = Store(url, settings.keyspace)
+        self.producer = Producer(Transitions(self.store), settings.platforms)
         self.http = httpx2.AsyncClient(timeout=10.0)
         self.accepted: list[str] = []  # the ledger: every job that was accepted, in order
         self.gateways: list[GatewayProcess] = []
@@ -148,13 +148,13 @@ class Deployment:
             assert reply.status_code == 200, reply.text
             return _decode_history(reply.content)
         platform, key = split_id(job_id)
-        _, events = await read_job(self.store, PlatformKeys(platform), key)
+        _, events = await read_job(self.store, self.store.keys(platform), key)
         return [decode_event(raw) for _, raw in visible(job_id, events)]
 
     async def raw_log(self, job_id: str) -> list[Event]:
         """Every event in the store, whether a client sees it or not; `queued` is not stored."""
         platform, key = split_id(job_id)
-        _, events = await read_job(self.store, PlatformKeys(platform), key)
+        _, events = await read_job(self.store, self.store.keys(platform), key)
         return [decode_event(raw) for raw in events[1:]]
 
     async def started(self, job_id: str, attempt: int = 1, *, seconds: float = 20.0) -> Event:
@@ -191,26 +191,26 @@ class Deployment:
 
     async def record(self, job_id: str) -> Record:
         platform, key = split_id(job_id)
-        return await read_record(self.store, PlatformKeys(platform), key)
+        return await read_record(self.store, self.store.keys(platform), key)
 
     async def beats(self, platform: str) -> dict[str, str]:
-        return pairs(await self.store.command("HGETALL", PlatformKeys(platform)["beats"]))
+        return pairs(await self.store.command("HGETALL", self.store.keys(platform)["beats"]))
 
     async def leases(self, platform: str) -> list[Lease]:
-        found = pairs(await self.store.command("HGETALL", PlatformKeys(platform)["leases"]))
+        found = pairs(await self.store.command("HGETALL", self.store.keys(platform)["leases"]))
         return [to_lease(nonce, text) for nonce, text in found.items()]
 
     async def holder(self, job_id: str) -> str | None:
         """Under which group consumer the job's entry pends; None when it does not."""
         record = await self.record(job_id)
-        jobs = PlatformKeys(record.platform).jobs(record.band)
+        jobs = self.store.keys(record.platform).jobs(record.band)
         found = await self.store.command("XPENDING", jobs, GROUP, record.entry, record.entry, 1)
         return found[0][1].decode() if found else None
 
     async def group_consumers(self, platform: str) -> set[str]:
         """Everyone the platform's group knows, over all bands."""
         names = set()
-        for jobs in map(PlatformKeys(platform).jobs, BANDS):
+        for jobs in map(self.store.keys(platform).jobs, BANDS):
             if await self.store.command("EXISTS", jobs):
                 rows = await self.store.command("XINFO", "CONSUMERS", jobs, GROUP)
                 names |= {row[row.index(b"name") + 1].decode() for row in rows}

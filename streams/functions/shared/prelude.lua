@@ -129,9 +129,11 @@ function call_idle(count, before, newest)
   end
 end
 
--- The same key of another platform.
+-- The same key of another platform: the hash tag is its name, or, with a placement, stands before it.
 function at(sibling, key)
-  return (string.gsub(key, '{.*}', '{' .. sibling .. '}'))
+  return (string.gsub(key, '{([^}]*)}([^:]*)', function(tag, placed)
+    return placed == '' and '{' .. sibling .. '}' or '{' .. tag .. '}' .. sibling
+  end, 1))
 end
 
 -- A slot of a lane is for all its platforms: an idle consumer of each other one is called. Which those are, `claim` has
