@@ -10,10 +10,12 @@ import structlog
 from msgspec import Struct
 
 from tailrace.consumers.bells import Bells
-from tailrace.consumers.heart.messages import Instructions, News
+from tailrace.consumers.heart.messages import Instructions, MetricsAddress, News
 from tailrace.consumers.heart.shared_memory import SLOTS, LeaseTable
 from tailrace.consumers.heart.supervisor import HeartSupervisor
 from tailrace.consumers.heart.vitals import Vitals
+from tailrace.consumers.metrics.counters import ConsumerCounters
+from tailrace.consumers.metrics.page import CounterPage
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.reader import Reader
 from tailrace.consumers.registry import Handler
@@ -64,6 +66,8 @@ class Consumer:
         self._store = store
         self._table = LeaseTable()
         self._vitals = Vitals(self._table)
+        self._counters = ConsumerCounters()
+        self._page = CounterPage() if settings.metrics_port else None
         self._shutdown: Shutdown | None = None
         self.left_behind = 0  # jobs that it could not hand back when it left
         self.restarting = False  # it leaves because it was asked to restart: its supervisor starts the next one
@@ -74,7 +78,13 @@ class Consumer:
     def _make_lines(self) -> dict[str, ServedPlatform]:
         settings, transitions = self._settings, Transitions(self._store)
         context = ProcessContext(
-            settings.owner, self._handlers, self._offload, self._table, settings.obey_seconds, self._vitals.refuse
+            settings.owner,
+            self._handlers,
+            self._offload,
+            self._table,
+            settings.obey_seconds,
+            self._vitals.refuse,
+            self._counters,
         )
         process = Room(min(settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lanes: dict[str, Room] = {}
@@ -96,7 +106,9 @@ class Consumer:
         return lines
 
     def _instructions(self) -> Instructions:
-        settings = self._settings
+        settings, metrics = self._settings, None
+        if settings.metrics_port and self._page:
+            metrics = MetricsAddress(settings.metrics_host, settings.metrics_port, self._page.fd)
         return Instructions(
             url=self._store.url,
             keyspace=self._store.keyspace,
@@ -109,15 +121,18 @@ class Consumer:
             reap_seconds=settings.reap_seconds,
             obey_seconds=settings.obey_seconds,
             lifeline_fd=lifeline.descriptor(),
+            metrics=metrics,
         )
 
     async def run(self, shutdown: Shutdown) -> None:
         """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye."""
         self._shutdown = shutdown
         log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
-        with self._offload, Watchdog(self._suspects, ticked=self._vitals.tick):
+        with self._offload, Watchdog(self._suspects, ticked=self._tick):
             await self._serve(shutdown)
         self._table.close()
+        if self._page:
+            self._page.close()
         log.info("consumer_stopped", owner=self._settings.owner)
 
     async def _serve(self, shutdown: Shutdown) -> None:
@@ -130,6 +145,21 @@ class Consumer:
             await shutdown.drain.wait()
             await self._drain(shutdown)
             tasks.cancel_scope.cancel()
+
+    def _tick(self, held_seconds: float) -> None:
+        """A few times a second: leave for the heart how this process fares, and what it has counted."""
+        self._vitals.tick(held_seconds)
+        if self._page:
+            for platform, line in self._lines.items():
+                counters = self._counters[platform]
+                counters.slots = self._slots(platform)
+                counters.slots_used = line.runner.busy
+            self._page.write(list(self._counters.values()))
+
+    def _slots(self, platform: str) -> int:
+        """Jobs of a platform that may run here at a time."""
+        limits = (self._platforms[platform].max_running_per_process, self._settings.concurrency, MOST_IN_ALL)
+        return min(limit for limit in limits if limit)
 
     def _may_claim(self) -> bool:
         """Whether beats arrive: without them a lease would soon count as lost, and its job run twice."""

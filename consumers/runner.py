@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
 from tailrace.consumers.backoff import again_after, seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
+from tailrace.consumers.metrics.counters import ConsumerCounters
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
     Completed,
@@ -40,6 +41,7 @@ from tailrace.streams.store.commit import Committer
 
 log = structlog.get_logger()
 
+OUTCOMES = {"ok": "", "again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
 
 
@@ -56,6 +58,7 @@ class RunningAttempt(Struct, eq=False):
     task: asyncio.Task[None] | None = None
     ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
     settling: bool = False  # its outcome is on the way to the store
+    outcome: str = "lost"  # as it is counted, unless the store says otherwise
 
 
 class ProcessContext(Struct, frozen=True):
@@ -67,6 +70,7 @@ class ProcessContext(Struct, frozen=True):
     table: LeaseTable  # shared with the heart
     obey_seconds: float = 5.0  # how long a cancelled handler may take to stop
     tell_refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # of late writes
+    counters: ConsumerCounters = field(default_factory=ConsumerCounters)
 
 
 class Runner:
@@ -88,6 +92,8 @@ class Runner:
         self._process = process
         self._handlers = dict(process.handlers)
         self._table = process.table
+        self._counters = process.counters[keys.platform]
+        self._counters.batches, self._counters.trips = committer.batches, committer.trips
         self._committer = committer
         self._done = done
         self.running: dict[str, RunningAttempt] = {}
@@ -100,6 +106,9 @@ class Runner:
         slot = self._table.hold(self._number, claim.nonce, 0.0 if seconds is None else now + seconds)
         running = RunningAttempt(claim, rules, slot, alone, begun=now)
         self.running[claim.nonce] = running
+        self._counters.started += 1
+        if claim.waited_seconds is not None:
+            self._counters.waits.observe(claim.waited_seconds)
         loop = asyncio.get_running_loop()
         running.task = loop.create_task(self._live(running))
         if seconds is not None:
@@ -207,6 +216,7 @@ class Runner:
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
         running.settling = True
+        self._counters.runs.observe(time.monotonic() - running.begun)
         self._table.settle(running.slot)
         if running.timer:
             running.timer.cancel()
@@ -230,19 +240,24 @@ class Runner:
                 message = f"the result cannot be kept as JSON: {said_by(error)}"
             else:
                 if len(event) <= LARGEST_EVENT:
+                    running.outcome = "completed"
                     return call.complete(self._keys, key=claim.key, nonce=claim.nonce, event=event)
                 message = f"the result has {len(event)} bytes; at most 1 MB goes into the store"
             outcome = Failed(Failure("WrongResult", message), final=True)
         if isinstance(outcome, Released):
+            running.outcome = "released"
             return call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
         if isinstance(outcome, Delayed):
+            running.outcome = "delayed"
             again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
             return call.delay(self._keys, key=claim.key, nonce=claim.nonce, hold=int(outcome.hold), **again.rest)
         assert isinstance(outcome, Failed)
+        running.outcome = "failed"
         why = f"{outcome.error.type}: {outcome.error.message}"
         trace = {"exception": outcome.error.traceback} if outcome.error.traceback else {}
         log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why, **trace)
         handler = self._handlers.get(claim.kind)
+        self._counters.fail(claim.kind if handler else "unknown", outcome.error.type)
         age_seconds = claim.age_seconds + time.monotonic() - running.begun
         again = again_after(outcome, claim.failures + 1, age_seconds, rules, handler.backoff if handler else None)
         more = failure_members(outcome)
@@ -264,6 +279,7 @@ class Runner:
             self._table.free(running.slot)
             if running.alone:
                 self._done()
+        self._counters.end(OUTCOMES.get(how, how) or running.outcome)
         if how in {"lost", "mute"}:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
             asyncio.get_running_loop().call_later(ECHO_SECONDS, self._tell_refused, running, how == "lost")
@@ -271,6 +287,7 @@ class Runner:
     def _tell_refused(self, running: RunningAttempt, settled_late: bool) -> None:
         writes = (running.attempt.refused if running.attempt else 0) + settled_late
         if writes:
+            self._counters.refused += writes
             self._process.tell_refused(self._keys.id(running.claim.key), running.claim.number, writes)
 
 

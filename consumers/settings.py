@@ -35,6 +35,10 @@ class ConsumerSettings(Struct, frozen=True):
     """Jobs at a time over all its platforms; 0: only the platforms' own limits."""
     handlers: str | None = None
     """Import path or file of the user's handlers."""
+    metrics_port: int | None = None
+    """Where it serves /metrics, /healthz and /readyz; None: nowhere."""
+    metrics_host: str = "127.0.0.1"
+    """The address it serves them at; they ask for no key."""
 
     @classmethod
     def read(
@@ -71,6 +75,8 @@ class ConsumerSettings(Struct, frozen=True):
             obey_seconds=env.number("TAILRACE_OBEY_SECONDS", 5.0),
             concurrency=env.whole("TAILRACE_CONCURRENCY", 0, least=1),
             handlers=handlers or env.text("TAILRACE_HANDLERS"),
+            metrics_port=env.whole("TAILRACE_METRICS_PORT", 0, least=1, most=65535) or None,
+            metrics_host=env.text("TAILRACE_METRICS_HOST") or "127.0.0.1",
         )
 
 

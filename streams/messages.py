@@ -36,6 +36,7 @@ class Claim(Struct, frozen=True, gc=False):
     options: bytes = b""  # what the submission said of attempts and times, JSON
     failures: int = 0  # of the attempts before
     age_seconds: float = 0.0  # since the first of them
+    waited_seconds: float | None = None  # since it was accepted; None: it was started, or put off, before
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

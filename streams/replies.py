@@ -50,8 +50,9 @@ def to_claims(answer: Sequence[bytes]) -> list[Claim]:
             answer[i + 5],
             int(answer[i + 6]),
             int(answer[i + 7]) / 1000,
+            int(answer[i + 8]) / 1000 if answer[i + 8] else None,
         )
-        for i in range(2, len(answer), 8)
+        for i in range(2, len(answer), 9)
     ]
 
 

@@ -39,6 +39,7 @@ class Tally(NamedTuple):
     completed: int
     failed: int
     cancelled: int
+    lost: int = 0  # attempts whose consumer fell silent
 
 
 class Tick(NamedTuple):

@@ -25,6 +25,7 @@ from tailrace.consumers.heart.retention import Retention
 from tailrace.consumers.heart.schedules import Ticker
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.heart.silences import Silences
+from tailrace.consumers.metrics.counters import HeartCounters
 from tailrace.streams.errors import StoreError
 from tailrace.streams.messages import BeatReply
 from tailrace.streams.operations import BrokenOperation
@@ -53,7 +54,8 @@ class Heart:
         self._consumer = psutil.Process(instructions.consumer_pid)
         self._about = Introduction(self._consumer, table, instructions.deadline_seconds)
         self._silences = Silences(instructions.deadline_seconds, 2 * instructions.reap_seconds)
-        self._recovery = Recovery(instructions, transitions, self._silences)
+        self._counters = HeartCounters()
+        self._recovery = Recovery(instructions, transitions, self._silences, self._counters)
         self._retention = Retention(instructions, transitions)
         self._mender = Mender(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, table)
@@ -69,6 +71,11 @@ class Heart:
                 tasks.start_soon(role.run)
             if self._to.lifeline_fd is not None:
                 tasks.start_soon(self._end_with, self._to.lifeline_fd)
+            if self._to.metrics:
+                from tailrace.consumers.metrics.answers import HeartAnswers  # not needed by most, and some MB of memory
+
+                answers = HeartAnswers(self._to, self._table, self._to.metrics, self._counters, self._consumer_runs)
+                tasks.start_soon(answers.server.run)
             await self._hear_consumer()
             tasks.cancel_scope.cancel()
 
@@ -81,12 +88,14 @@ class Heart:
                     pulses = await self._beat_once(about)
                 except StoreError as error:
                     pause = min(pause, RETRY_SECONDS)
+                    self._counters.beats_failed += 1
                     self._note_outage(error)
                 else:
                     self._note_outage(None)
                     if about:
                         self._about.heard()
                     self._table.beat(sent)
+                    self._counters.beats += 1
                     self._tell(self._news(pulses))
             await anyio.sleep(pause)
 

@@ -12,6 +12,14 @@ LEAVE_SECONDS = 2.0  # to tell the store that a consumer leaves; if that fails, 
 MOST_NEWS = 15  # of each sort in one line
 
 
+class MetricsAddress(Struct, frozen=True):
+    """Where a heart answers Prometheus, and the page with what its consumer counts."""
+
+    host: str
+    port: int
+    page_fd: int
+
+
 class Instructions(Struct, frozen=True):
     """What a heart must know when it starts."""
 
@@ -26,6 +34,7 @@ class Instructions(Struct, frozen=True):
     obey_seconds: float
     lifeline_fd: int | None = None
     keyspace: Keyspace = Keyspace()
+    metrics: MetricsAddress | None = None
 
 
 class News(Struct, frozen=True, omit_defaults=True):

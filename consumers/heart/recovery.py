@@ -14,6 +14,7 @@ import structlog
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
+from tailrace.consumers.metrics.counters import HeartCounters
 from tailrace.streams.errors import StoreError
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.transitions import ENLIST_BATCH, Transitions
@@ -28,11 +29,18 @@ ENLIST_SHARE = 0.5  # the same in seconds for each owner: however many there are
 class Recovery:
     """What one observer does about the silences it sees."""
 
-    def __init__(self, instructions: Instructions, transitions: Transitions, silences: Silences) -> None:
+    def __init__(
+        self,
+        instructions: Instructions,
+        transitions: Transitions,
+        silences: Silences,
+        counters: HeartCounters | None = None,
+    ) -> None:
         self._policies = instructions.policies
         self._transitions = transitions
         self._keys = transitions.store.keys
         self._silences = silences
+        self._reclaimed = (counters or HeartCounters()).reclaimed
         self._look = anyio.Event()
 
     def looked(self) -> None:
@@ -84,6 +92,7 @@ class Recovery:
             elif answer in {"reclaimed", "failed", "cancelled"}:
                 log.warning("lease_lost", job=keys.id(lease.key), owner=lease.owner, outcome=answer)
                 taken += 1
+        self._reclaimed[keys.platform] = self._reclaimed.get(keys.platform, 0) + taken
         return taken > 0
 
     async def _bury(self, silence: Silence) -> None:

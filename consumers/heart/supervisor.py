@@ -41,7 +41,9 @@ class HeartSupervisor(Supervised):
                 await self.ended.wait()
 
     def start(self) -> Process:
-        descriptors = [fd for fd in (self._instructions.table_fd, self._instructions.lifeline_fd) if fd is not None]
+        metrics = self._instructions.metrics
+        shared = (self._instructions.table_fd, self._instructions.lifeline_fd, metrics.page_fd if metrics else None)
+        descriptors = [fd for fd in shared if fd is not None]
         heart = subprocess.Popen(
             launch.command("tailrace.consumers.heart"),
             stdin=subprocess.PIPE,

@@ -14,7 +14,7 @@ from tailrace.streams.words import Count, Seconds
 
 route = group("platforms")
 
-OUTCOMES = Tally._fields[1:]
+OUTCOMES = Tally._fields[1:4]
 
 
 class Trend(Struct, frozen=True):
@@ -53,6 +53,6 @@ def line_of(platform: str, samples: Sequence[Sample]) -> Trend:
 
 def grown(place: int, before: Tally | None, after: Tally | None) -> int | None:
     """How many jobs ended between two looks with the outcome at this place of a tally."""
-    if before is None or after is None or sum(after[1:]) < sum(before[1:]):
+    if before is None or after is None or sum(after[1:4]) < sum(before[1:4]):
         return None
     return max(0, after[place] - before[place])

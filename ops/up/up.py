@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -136,8 +136,15 @@ class Up:
             family, "gateway", launch.command("tailrace.gateway"), HOST=self._host, PORT=str(self._port)
         )
         for_consumers = {**NOT_FOR_HANDLERS, OF_UP: str((family.logs.parent / "materials").absolute())}
+        self._metrics = metrics_ports(lanes)
         self._consumers = [
-            KeptChild(family, f"consumer-{lane}", launch.command("tailrace.consumers", *lanes[lane]), **for_consumers)
+            KeptChild(
+                family,
+                f"consumer-{lane}",
+                launch.command("tailrace.consumers", *lanes[lane]),
+                **for_consumers,
+                TAILRACE_METRICS_PORT=self._metrics.get(lane),
+            )
             for lane in sorted(lanes, key=lambda lane: FIRST.index(lane) if lane in FIRST else len(FIRST))
         ]
         self._begun: list[KeptChild] = []
@@ -182,6 +189,10 @@ class Up:
         await end_all(self._begun, self._grace_seconds + SETTLE_SECONDS, shutdown)
         await end_all([self._gateway], SETTLE_SECONDS, shutdown)
 
+    def _metrics_line(self) -> str:
+        ports = [f"{lane} {port}" for lane, port in self._metrics.items()]
+        return f"\nmetrics    {', '.join(ports)}" if ports else ""
+
     def _greet(self) -> None:
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
         path, body, words = example(self._platforms) if self._builtins else own_example(self._platforms)
@@ -190,13 +201,19 @@ class Up:
         print(
             f"""ready      {url}
 platforms  {", ".join(self._platforms)}
-logs       {self._logs}
+logs       {self._logs}{self._metrics_line()}
 
 {ask}try        curl -X POST {url}{path}{key} -H 'Content-Type: application/json' -d {shlex.quote(body)}
 or         {command(words, self._logs.parent)}
 stop       Ctrl-C""",
             flush=True,
         )
+
+
+def metrics_ports(lanes: Collection[str]) -> dict[str, str]:
+    """The metrics port of each consumer: the first has TAILRACE_METRICS_PORT, each of the others the next one."""
+    first = Environment().whole("TAILRACE_METRICS_PORT", 0, least=1, most=65536 - len(lanes))
+    return {lane: str(first + number) for number, lane in enumerate(lanes)} if first else {}
 
 
 def example(platforms: list[str]) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@
 --       company      what else its process runs: some | none | locked: nothing, and nothing starts before the answer
 --       nonces       one fence per free slot, separated by spaces; may be empty
 -- Rules  max_crashes max_running lane order share rate rate_ms max_running_per_key key_rate key_rate_ms
--- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then nonce, key, attempt, kind, args, options, failures, age in ms of each job
+-- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then nonce, key, attempt, kind, args, options, failures, age in ms, ms it waited of each job
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
   wanted[#wanted + 1] = nonce
@@ -17,13 +17,13 @@ flush_leases()
 local answer, taken, handed = { '', '' }, 0, 0
 
 -- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
-local function hand_over(nonce, key, attempt, kind, fields, options, failures, age)
-  local n = 2 + 8 * handed
+local function hand_over(nonce, key, attempt, kind, fields, options, failures, age, waited)
+  local n = 2 + 9 * handed
   handed = handed + 1
   answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
   answer[n + 5] = fields[4] or call('GET', key_of('args', key)) or ''
   answered = answered + #answer[n + 5]
-  answer[n + 6], answer[n + 7], answer[n + 8] = options or '', failures, age
+  answer[n + 6], answer[n + 7], answer[n + 8], answer[n + 9] = options or '', failures, age, waited or ''
 end
 
 -- Of a job that was started before: how often it failed, and for how long it has been tried.
@@ -157,7 +157,10 @@ local function open(band, entry, fields, alone)
   local nonce, attempt, seq = wanted[taken + 1], history.plus_one(job[4] or '0'), history.plus_one(job[5] or '1')
   local started = history.next_id(seq)
   taken = taken + 1
-  local failures, age = '0', '0'
+  local failures, age, waited = '0', '0', ''
+  if not job[5] then -- nothing has happened to it since it was accepted, so it has waited since then
+    waited = format('%d', math.max(0, now_ms - match(entry, '^%d+')))
+  end
   if job[4] then
     failures, age = past(record)
     call('ZREM', fronts[band], key)
@@ -167,7 +170,7 @@ local function open(band, entry, fields, alone)
   history.tell(key, seq, started .. ' ' .. history.body(attempt, 'started', owner))
   lease.grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms,
     lease.marks_of(alone, order == 'strict', job[7]))
-  hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age)
+  hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age, waited)
 end
 
 -- Takes a job by its name, by force if need be; answers whether it started.

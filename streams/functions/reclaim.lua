@@ -1,7 +1,7 @@
 -- reclaim: take a job away from an owner that was seen silent for its deadline; the last allowed loss ends the job.
 -- Script  tending
 -- Uses  ends lease places
--- KEYS  record log beats idle
+-- KEYS  record log beats idle control
 -- ARGV  key      the job's key
 --       nonce    the lease that was watched
 --       owner    whose it is
@@ -31,4 +31,5 @@ if not answer then
   places.back_in_line(record, key, job, 'lost', crashes + 1 >= tonumber(max_crashes))
 end
 call('HSET', record, 'nonce', '', 'crashes', crashes) -- from here on the old attempt is mute
+call('HINCRBY', keys.control, 'lost', 1)
 return answer or 'reclaimed'

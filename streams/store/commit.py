@@ -7,6 +7,7 @@ it is answered, because every operation in it may be repeated.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import structlog
 from tailrace.streams.errors import AccessDenied, NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import Operation
+from tailrace.streams.process.histogram import SIZES, TRIPS, Histogram
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 
@@ -36,6 +38,8 @@ class Committer:
 
     def __init__(self, transitions: Transitions, keys: PlatformKeys) -> None:
         self.keys = keys
+        self.batches = Histogram.over(SIZES)  # operations in each call
+        self.trips = Histogram.over(TRIPS)  # seconds until its answer
         self._transitions = transitions
         self._said: list[tuple[Operation, Heard]] = []
         self._away = False  # the store did not answer, and the log says so
@@ -90,6 +94,7 @@ class Committer:
     async def _send(self, operations: list[Operation]) -> Sequence[Any]:
         pause = FIRST_PAUSE
         while True:
+            begun = time.monotonic()
             try:
                 answers = await self._transitions.commit(self.keys, operations)
             except (NoStore, AccessDenied) as error:
@@ -105,6 +110,8 @@ class Committer:
                     return [[b"error", str(error).encode()]]
                 return [(await self._send([operation]))[0] for operation in operations]
             else:
+                self.trips.observe(time.monotonic() - begun)
+                self.batches.observe(len(operations))
                 if self._away:
                     log.info("store_back", platform=self.keys.platform)
                 self._away = False

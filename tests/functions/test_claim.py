@@ -1,5 +1,7 @@
 """claim: jobs are handed out once, in order, each with a fence of its own."""
 
+import asyncio
+
 import pytest
 
 from tailrace.streams.history.events import progress_of
@@ -15,7 +17,7 @@ from tests.support.builders import Desk, ageless, forget_scripts
 
 async def test_a_claim_opens_an_attempt(desk: Desk) -> None:
     await desk.submit("a", args=b'{"steps":3}')
-    (held,) = await desk.claim("ann")
+    (held,) = ageless(await desk.claim("ann"))
     assert held == Claim("n1", "a", 1, "drill", b'{"steps":3}')
     record = await desk.record("a")
     assert (record.state, record.attempt, record.nonce, record.owner) == (State.RUNNING, 1, "n1", "ann")
@@ -91,6 +93,23 @@ async def test_a_limit_of_two_lets_two_run(store: Store) -> None:
     assert await desk.claim("bob", slots=9) == []
 
 
+async def test_a_claim_tells_how_long_a_job_waited_for_its_first_start(desk: Desk) -> None:
+    await desk.submit("a", "b")
+    await asyncio.sleep(0.03)
+    first, second = await desk.claim("ann", slots=2)
+    assert first.waited_seconds is not None
+    assert 0.03 <= first.waited_seconds < 5
+    await desk.release(second)
+    (again,) = await desk.claim("ann")
+    assert (again.key, again.waited_seconds) == ("b", None)
+
+
+async def test_a_job_that_was_put_off_does_not_tell_how_long_it_waited(desk: Desk) -> None:
+    await desk.submit("a", delay_seconds=0.01)
+    await asyncio.sleep(0.02)
+    assert [held.waited_seconds for held in await desk.claim("ann")] == [None]
+
+
 async def test_a_repeated_claim_gives_the_same_jobs_under_the_same_nonces(desk: Desk) -> None:
     large = b'"' + b"x" * ARGS_ROOM + b'"'
     await desk.submit("a", args=large)
@@ -98,10 +117,10 @@ async def test_a_repeated_claim_gives_the_same_jobs_under_the_same_nonces(desk: 
     nonces = desk.nonces("ann", 3)
     first = await desk.claim_as("ann", nonces)
     assert keys_of(first) == ["a", "b"]
-    assert ageless(await desk.claim_as("ann", nonces)) == first
+    assert ageless(await desk.claim_as("ann", nonces)) == ageless(first)
     assert await desk.story("a") == ["queued", "started 1"]
     await desk.submit("c")
-    assert ageless(await desk.claim_as("ann", nonces)) == [*first, Claim(nonces[2], "c", 1, "drill", b"{}")]
+    assert ageless(await desk.claim_as("ann", nonces)) == [*ageless(first), Claim(nonces[2], "c", 1, "drill", b"{}")]
 
 
 async def test_a_repeated_claim_is_answered_although_the_platform_is_full(shop: Desk) -> None:
@@ -109,7 +128,7 @@ async def test_a_repeated_claim_is_answered_although_the_platform_is_full(shop: 
     nonces = shop.nonces("ann", 2)
     first = await shop.claim_as("ann", nonces)
     assert keys_of(first) == ["a"]
-    assert ageless(await shop.claim_as("ann", nonces)) == first
+    assert ageless(await shop.claim_as("ann", nonces)) == ageless(first)
 
 
 async def test_no_nonce_ever_stands_for_two_jobs(desk: Desk) -> None:

@@ -293,7 +293,7 @@ async def take_away(desk: Desk) -> None:
 
 def ageless(claims: Sequence[Claim]) -> list[Claim]:
     """Claims but for what changes with time: a repeated claim is the same, only later."""
-    return [replace(claim, age_seconds=0.0) for claim in claims]
+    return [replace(claim, age_seconds=0.0, waited_seconds=None) for claim in claims]
 
 
 def error_of(message: str) -> bytes:
