@@ -10,7 +10,7 @@ import sys
 import structlog
 from msgspec.structs import replace
 
-from tailrace.gateway.app import create_app
+from tailrace.gateway.application import create_app
 from tailrace.gateway.processes import keep_processes
 from tailrace.gateway.server import Server, bind, collect_seldom, hold
 from tailrace.gateway.settings import GatewaySettings

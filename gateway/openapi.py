@@ -7,7 +7,7 @@ all.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final
 
@@ -90,16 +90,18 @@ OF_THE_STORE: Final = frozenset({Code.STORE_AWAY, Code.STORE_UNFIT})
 OF_KEYS: Final = frozenset({Code.UNAUTHORIZED, Code.PLATFORM_FORBIDDEN, Code.SCOPE_MISSING, Code.WORKER_SHARED})
 
 
-@cache
-def forms(locked: bool, builtins: bool) -> Forms:
-    """As it is sent; the same for every application of a process, and made once."""
-    return forms_of(encode(document(TABLE, locked=locked, builtins=builtins)), JSON)
+@lru_cache(maxsize=16)
+def forms(locked: bool, builtins: bool, mounted_at: str) -> Forms:
+    """The document as it is sent: the same for every application of a process, and made once."""
+    return forms_of(encode(document(TABLE, locked=locked, builtins=builtins, server=mounted_at or "/")), JSON)
 
 
-def document(table: Mapping[str, Endpoint], *, locked: bool, builtins: bool = True) -> dict[str, Any]:
+def document(
+    table: Mapping[str, Endpoint], *, locked: bool, builtins: bool = True, server: str = "/"
+) -> dict[str, Any]:
     """OpenAPI 3.1; `locked`: of a gateway with keys. Without `builtins`, their routes, kinds and examples are left out.
 
-    The examples are jobs of built-in kinds on built-in platforms.
+    The examples are jobs of built-in kinds on built-in platforms. `server` is the path in front of every other path.
     """
     shapes = Shapes(builtins)
     paths: dict[str, dict[str, Any]] = {}
@@ -140,7 +142,7 @@ def document(table: Mapping[str, Endpoint], *, locked: bool, builtins: bool = Tr
     return {
         "openapi": "3.1.1",
         "info": {"title": "Tailrace", "version": "1", "description": ABOUT},
-        "servers": [{"url": "/"}],
+        "servers": [{"url": server}],
         "tags": [{"name": name, "description": what} for name, what in GROUPS.items()],
         "paths": paths,
         "components": components,
@@ -271,7 +273,7 @@ def codes_of(said: Endpoint, *, locked: bool) -> list[Code]:
         codes |= {Code.WRONG_FIELD, Code.PLATFORM_FORBIDDEN}
     if said.method not in SAFE:
         codes.add(Code.FOREIGN_ORIGIN)
-    codes |= of_the_door(said) if locked else {Code.OTHER_HOST}
+    codes |= of_the_door(said) if locked else {Code.KEYS_NEEDED, Code.OTHER_HOST}
     return [code for code in Code if code in codes and (locked or code not in OF_KEYS)]
 
 

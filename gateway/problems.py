@@ -20,6 +20,7 @@ class Code(Enum):
     SCOPE_MISSING = 403, "the key has not the scope that this needs"
     PLATFORM_FORBIDDEN = 403, "the key is not for this platform"
     FOREIGN_ORIGIN = 403, "a page of another origin may not do this"
+    KEYS_NEEDED = 403, "mounted without keys: the caller is on another machine"
     JOB_NOT_FOUND = 404, "no such job is kept"
     PLATFORM_NOT_FOUND = 404, "no such platform is declared"
     SCHEDULE_NOT_FOUND = 404, "no such schedule is there"

@@ -1,6 +1,7 @@
 """Every reply that is not a stream: compact JSON, and each refusal as a problem (RFC 9457) with a code."""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
@@ -33,6 +34,15 @@ LINGER_SECONDS = 2.0
 LINGER_BYTES = 32 * 1024 * 1024
 
 JSON = "application/json"
+
+MOUNTED_AT: Final[ContextVar[str]] = ContextVar("mounted_at", default="")
+"""The path that this application is mounted at inside another one, encoded for a URL; empty: it is not mounted."""
+
+
+def url_path(path: str) -> str:
+    """The path of a route as a client must ask for it."""
+    return MOUNTED_AT.get() + path
+
 
 JobStatus = Literal["waiting", "active", "delayed", "waiting-children", "completed", "failed", "cancelled"]
 

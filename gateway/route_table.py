@@ -165,7 +165,7 @@ def group(name: str) -> "partial[Endpoint]":
 
 
 TABLE: Final[dict[str, Endpoint]] = {}
-"""Every route by its method and path; whole once `gateway.app` was imported."""
+"""Every route by its method and path; complete once `gateway.application` is imported."""
 
 
 IF_NONE_MATCH: Final = Parameter("IfNoneMatch", "header", "If-None-Match", "The ETag of what the caller has.")

@@ -13,12 +13,14 @@ from typing import Any
 import httptools
 import structlog
 import uvicorn
+from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tailrace.gateway.access.limits import RETRY_SECONDS, Caps, Patience
 from tailrace.gateway.access.origins import Strangers, is_host
+from tailrace.gateway.live.outlets import CONNECTION
 from tailrace.gateway.problems import Code, problem
 from tailrace.gateway.settings import GatewaySettings
 
@@ -61,7 +63,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > 2 * self._caps.connections:  # up to here, a refusal is sent
             transport.abort()
-        self.app_state = {**self.app_state, "connection": self}  # every request of it gets a copy
+        self.app_state = {**self.app_state, CONNECTION: self}  # every request of it gets a copy
         self._head_bytes = 0  # what came since the last head was complete, as far as it may belong to the next
         self._framing_bytes = 0  # what came of this request and is not its body
 
@@ -198,6 +200,8 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Starlette, settings: GatewaySettings, pulse: int | None = None) -> None:
         """`pulse`: the end of a pipe where a parent listens for signs of life."""
+        # The library would cut streams off within half a second of a signal; ours say farewell when we close them.
+        AppStatus.enable_automatic_graceful_drain = False
         strangers = None if settings.keys else Strangers(settings.origins)
         super().__init__(
             uvicorn.Config(

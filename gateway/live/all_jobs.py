@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from sse_starlette.sse import AppStatus
 from starlette.types import Receive, Scope, Send
 
 from tailrace.gateway.live.frames import (
@@ -21,15 +20,13 @@ from tailrace.gateway.live.frames import (
     greeting,
     store_away,
 )
-from tailrace.gateway.live.job_stream import StreamConnection
 from tailrace.gateway.live.live import Live
+from tailrace.gateway.live.outlets import StreamConnection, connection_of
 
 MOST_BYTES = 1024 * 1024  # that one client may leave unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
+FAREWELL_SECONDS = 2.0  # on a server that is not ours: the library waits for our farewell before it cuts streams off
 FEED_SECONDS = 1.0  # for the feed to be read again, when this is the first client
-
-# The library would cut streams off within half a second of a signal; ours say farewell when the server closes them.
-AppStatus.enable_automatic_graceful_drain = False
 
 
 class AllJobsStream(EventSourceResponse):
@@ -42,7 +39,9 @@ class AllJobsStream(EventSourceResponse):
         self, live: Live, platforms: frozenset[str], jobs: frozenset[str] | None, ping_seconds: float, *, missed: bool
     ) -> None:
         """`jobs`: only these; None: all jobs of the platforms. `missed`: the client may have missed events."""
-        super().__init__(self._frames(), ping=ping_seconds, ping_message_factory=ping)
+        super().__init__(
+            self._frames(), ping=ping_seconds, ping_message_factory=ping, shutdown_grace_period=FAREWELL_SECONDS
+        )
         del self.headers["connection"]  # uvicorn decides whether the connection stays open
         self._live = live
         self._platforms = platforms
@@ -52,14 +51,16 @@ class AllJobsStream(EventSourceResponse):
         self._unsent_bytes = 0
         self._news = asyncio.Event()
         self._connection: StreamConnection | None = None
+        self._lifetime = anyio.CancelScope()
+        self._sending = False
         self._over = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
             await super().__call__(scope, receive, send)
             return
-        self._connection = scope["state"]["connection"]
-        with self._live.telling(self):
+        self._connection = connection_of(scope)
+        with self._live.telling(self), self._lifetime:
             with anyio.move_on_after(FEED_SECONDS):
                 await self._live.heard.wait()
             # A client that has the head may act at once and expects to hear of that, but of nothing before it.
@@ -73,7 +74,9 @@ class AllJobsStream(EventSourceResponse):
         yield STREAM_ID + greeting() + (RESET if self._missed else b"")
         while not self._live.closing:
             if frames := self.take():
+                self._sending = True
                 yield frames
+                self._sending = False
             else:
                 await self._news.wait()
         yield farewell()
@@ -112,7 +115,7 @@ class AllJobsStream(EventSourceResponse):
 
     def close(self) -> None:
         """Have the client's task say farewell, unless it waits for a client that does not read."""
-        if self._connection and self._connection.flow.write_paused:
+        if self._connection.flow.write_paused if self._connection else self._sending:
             self._cut()
         self._news.set()
 
@@ -122,6 +125,8 @@ class AllJobsStream(EventSourceResponse):
         self._unsent, self._unsent_bytes = [], 0
         if self._connection:
             self._connection.transport.abort()
+        else:
+            self._lifetime.cancel()
 
 
 def ping() -> ServerSentEvent:

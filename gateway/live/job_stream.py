@@ -8,29 +8,20 @@ wakes a task for each client and passes through the layers of an ASGI response, 
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import FlowControl
 
 from tailrace.gateway.live.channel import Channel
 from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
 from tailrace.gateway.live.live import AWAY, Live
+from tailrace.gateway.live.outlets import outlet_of
 from tailrace.streams.history.pages import number_of
 from tailrace.streams.keys import PlatformKeys
 
 PATH: Final = "/research/stream/"
-
-SHARED_BYTES = 4096  # larger chunks are not copied: thousands of slow clients hold the same bytes
-
-
-class StreamConnection(Protocol):
-    """What a stream needs of the connection of its request."""
-
-    transport: asyncio.Transport
-    flow: FlowControl
 
 
 class Stream(Response):
@@ -53,8 +44,7 @@ class Stream(Response):
         self._sent_at_last_pulse = -1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection: StreamConnection = scope["state"]["connection"]
-        self._transport, self._flow = connection.transport, connection.flow
+        self._outlet = outlet_of(scope, send)
         try:
             async with self._live.watch(*self._job, self, number_of(self._last_id) or 0) as channel:
                 await self._answer(channel, scope, receive, send)
@@ -76,7 +66,7 @@ class Stream(Response):
                 tasks.start_soon(self._wait_for_departure, receive)
                 await self._run()
                 tasks.cancel_scope.cancel()
-        await send({"type": "http.response.body", "body": b""})
+        await self._outlet.end()
 
     async def _resume(self, channel: Channel) -> int | None:
         """Where this client goes on; None: its last id is not in this history."""
@@ -103,22 +93,15 @@ class Stream(Response):
     def _send(self) -> None:
         parts: Sequence[bytes] = (b"-",)
         while parts and not self._over:
-            if self._flow.write_paused:
+            if self._outlet.full:
                 self._slow = True
                 break
             parts, self._over = self._next()
             for part in parts:
-                self._write(part)
+                self._outlet.write(part)
             self._sent += len(parts)
         if self._over or self._slow:
             self._task_needed.set()
-
-    def _write(self, part: bytes) -> None:
-        """Send a chunk, as uvicorn's head announced."""
-        if len(part) < SHARED_BYTES:
-            self._transport.write(b"%x\r\n%b\r\n" % (len(part), part))
-        else:
-            self._transport.writelines((b"%x\r\n" % len(part), part, b"\r\n"))
 
     async def _run(self) -> None:
         """Return when the job has ended, the client has left, or the gateway closes."""
@@ -130,7 +113,7 @@ class Stream(Response):
                 await self._task_needed.wait()
                 self._task_needed.clear()
                 if self._slow:
-                    await self._flow.drain()
+                    await self._outlet.drain()
                     self._slow = False
                     self._send()
         finally:
@@ -148,7 +131,7 @@ class Stream(Response):
 
     def _next(self) -> tuple[Sequence[bytes], bool]:
         """What to send now, and whether it is the last. Events come apart from the rest, because they are shared."""
-        if self._departed or self._transport.is_closing():
+        if self._departed or self._outlet.closed:
             return (), True
         if self._live.closing:
             return (farewell(),), True
@@ -176,6 +159,5 @@ class Stream(Response):
         self.wake()
 
     def _cut(self) -> None:
-        """Drop the connection with all that is still unsent: a client that does not read cannot be closed politely."""
         self._departed = True
-        self._transport.abort()
+        self._outlet.cut()

@@ -1,6 +1,6 @@
 // Requests to the gateway, and the state of the connection.
 
-import { clock, stopAt } from "./words.js";
+import { clock, home, stopAt } from "./words.js";
 
 // The gateway refused a request; status 0: it did not answer.
 export class Problem extends Error {
@@ -11,10 +11,12 @@ export class Problem extends Error {
   }
 }
 
+export const urlOf = (path) => home + path.slice(1);
+
 async function send(path, options) {
   // Signed out, only a session can be asked for; after that the page loads again.
   if (link.state === "signed out" && path !== "/api/session") throw new Problem(401);
-  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => ({ status: 0 }));
+  const answer = await fetch(urlOf(path), { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => ({ status: 0 }));
   const body = await answer.json?.().catch(() => null);
   if (answer.ok) return body;
   if (answer.status === 401) link.up("signed out");

@@ -2,6 +2,7 @@
 
 import { link } from "./api.js";
 import { h } from "./dom.js";
+import { home } from "./words.js";
 
 const line = document.getElementById("said");
 let fading;
@@ -33,10 +34,10 @@ export async function attempt(what, words) {
 
 // Load a style sheet.
 export const sheet = (name) => new Promise((done) =>
-  document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/page/${name}.css`, onload: done, onerror: done })));
+  document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `${home}page/${name}.css`, onload: done, onerror: done })));
 
 // Load a part of the page; null, with a message, when it cannot be loaded.
-export const part = (name) => import(`/page/${name}.js`).catch(() => {
+export const part = (name) => import(`${home}page/${name}.js`).catch(() => {
   say(`${name}.js could not be loaded. Reload the page once the gateway answers.`, "fail");
   return null;
 });

@@ -2,7 +2,7 @@
 
 import { ask, leave, link, poll } from "./api.js";
 import { openSubmit, part, sheet, showKeys, whisper } from "./controls.js";
-import { bytes, clock, count, jobPath, keep, zone } from "./words.js";
+import { bytes, clock, count, home, jobPath, keep, zone } from "./words.js";
 
 const by = (id) => document.getElementById(id);
 const AROUND_MS = 10_000;
@@ -36,7 +36,7 @@ function showZone() {
 document.addEventListener("redraw", showZone);
 showZone();
 
-// The store and the workers. The views show when the connection is lost.
+// The store and the workers.
 async function lookAround() {
   const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then(({ data }) => data, () => null)));
   if (store) {
@@ -89,7 +89,7 @@ const KEYS = {
   n: () => by("submit-open").checkVisibility() && !by("submit-open").disabled && openSubmit(),
   u: () => zone.turn(),
   "?": showKeys,
-  Escape: () => location.pathname + location.search !== "/" && (location.href = "/"),
+  Escape: () => location.pathname + location.search !== home && (location.href = home),
 };
 
 addEventListener("keydown", (event) => {
@@ -105,9 +105,7 @@ addEventListener("keydown", (event) => {
   }
 });
 
-// Each view loads only what it needs.
-
-const [, job] = location.pathname.match(/^\/jobs\/(.+)$/) ?? [];
+const [, job] = location.pathname.slice(home.length).match(/^jobs\/(.+)$/) ?? [];
 const query = new URLSearchParams(location.search);
 const view = job ? "job/job" : query.get("platform") ? "platforms/list" : "platforms/overview";
 const [here] = await Promise.all([part(view), sheet(job ? "job/job" : "platforms/overview"), lookAtSession()]);

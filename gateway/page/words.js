@@ -61,8 +61,10 @@ export const precise = (time) => shift(time).slice(11, 23);
 export const exact = (iso) => (iso ? `${full(iso)} ${zone.utc ? "UTC" : "local time"} (${iso})` : "");
 
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
-export const jobPath = (id) => `/jobs/${encodeURIComponent(id)}`;
-export const listPath = (platform, state) => `/?platform=${encodeURIComponent(platform)}&state=${encodeURIComponent(state)}`;
+// The root of the gateway: `/`, or the path it is mounted at.
+export const home = new URL("..", import.meta.url).pathname;
+export const jobPath = (id) => `${home}jobs/${encodeURIComponent(id)}`;
+export const listPath = (platform, state) => `${home}?platform=${encodeURIComponent(platform)}&state=${encodeURIComponent(state)}`;
 export const keyOf = (id) => id.slice(id.indexOf(".") + 1);
 
 // The colour of each word, the same everywhere.

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import like
 from tailrace.gateway.problems import Code, Refusal
-from tailrace.gateway.replies import JobStatus, status_of
+from tailrace.gateway.replies import JobStatus, status_of, url_path
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, Reply, group, kept, ok
 from tailrace.streams.history.events import End, iso, progress_of, read_end, read_members
 from tailrace.streams.keys import PlatformKeys
@@ -39,13 +39,13 @@ class Links(Struct, frozen=True):
 
 
 def links_of(job_id: str) -> Links:
-    job = f"/api/jobs/{job_id}"
-    return Links(job, f"/research/stream/{job_id}", f"/research/history/{job_id}", f"{job}/cancel")
+    job = url_path(f"/api/jobs/{job_id}")
+    return Links(job, url_path(f"/research/stream/{job_id}"), url_path(f"/research/history/{job_id}"), f"{job}/cancel")
 
 
 def where(job_id: str) -> dict[str, str]:
     """The headers of every answer that takes a job: where it is seen, and when to look."""
-    return {"Location": f"/api/jobs/{job_id}", "Retry-After": str(AGAIN_SECONDS)}
+    return {"Location": url_path(f"/api/jobs/{job_id}"), "Retry-After": str(AGAIN_SECONDS)}
 
 
 class JobLimits(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The page: files that never change while we run, served with the headers that keep it shut to everybody else."""
 
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.etags import Forms, forms_of, is_named, send
 from tailrace.gateway.problems import Code
+from tailrace.gateway.replies import MOUNTED_AT, url_path
 from tailrace.gateway.route_table import HTML, IF_NONE_MATCH, PUBLIC, TEXT, UNCHANGED, Answer, Parameter, group
 from tailrace.streams.process.launch import PROGRAM
 
@@ -82,7 +83,7 @@ async def welcome(backend: Backend, request: Request) -> Response:
     # It repeats the host that the client named, so no cache may serve it to another client.
     headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
     words = LOCKED if backend.settings.keys else UNLOCKED
-    told = {"url": request.base_url, **words}
+    told = {"url": request.base_url.replace(path=url_path("/")), **words}
     start = START % told if backend.settings.streams.builtins else ""
     return PlainTextResponse(WELCOME % {**told, "start": start}, headers=headers)
 
@@ -106,21 +107,26 @@ async def page_file_in_folder(_: Backend, request: Request, folder: str, name: s
     return send_file(request, f"{folder}/{name}")
 
 
-@cache
-def files() -> dict[str, Forms]:
+@lru_cache(maxsize=16)
+def files(mounted_at: str) -> dict[str, Forms]:
     """The files of the page. What is not one of them is not found, so no path leads out of the folder."""
     paths = [path for path in sorted(FOLDER.rglob("*")) if path.suffix in MEDIA_TYPES]
-    return {path.relative_to(FOLDER).as_posix(): read(path) for path in paths}
+    return {path.relative_to(FOLDER).as_posix(): read(path, mounted_at) for path in paths}
 
 
 def send_file(request: Request, name: str, more: dict[str, str] | None = None) -> Response:
-    forms = files().get(name)
+    forms = files(MOUNTED_AT.get()).get(name)
     if forms is None:
         raise HTTPException(404)
     return send(request, forms, {**HEADERS, **(more or {})})
 
 
-def read(path: Path) -> Forms:
-    """A file of the page; the commands it names are those that a person types here."""
+def read(path: Path, mounted_at: str) -> Forms:
+    """A file of the page; the commands it names are those that a person types here.
+
+    Only HTML has absolute paths: scripts find the others from where they lie themselves.
+    """
     body = path.read_bytes().replace(b"python3 -m ops", PROGRAM.encode())
+    if path.suffix == ".html":
+        body = body.replace(b'"/', b'"%b/' % mounted_at.encode())
     return forms_of(body, MEDIA_TYPES[path.suffix])

@@ -10,6 +10,7 @@ from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.etags import send
 from tailrace.gateway.openapi import forms
+from tailrace.gateway.replies import MOUNTED_AT
 from tailrace.gateway.route_table import IF_NONE_MATCH, PUBLIC, READ, UNCHANGED, Answer, group, ok
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.store.server import read_server
@@ -69,6 +70,6 @@ async def show_store(backend: Backend, _: Request) -> StoreSeen:
 )
 async def document(backend: Backend, request: Request) -> Response:
     """This document."""
-    return send(
-        request, forms(bool(backend.settings.keys), backend.settings.streams.builtins), {"Cache-Control": "no-cache"}
-    )
+    settings = backend.settings
+    known = forms(bool(settings.keys), settings.streams.builtins, MOUNTED_AT.get())
+    return send(request, known, {"Cache-Control": "no-cache"})

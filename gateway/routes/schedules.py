@@ -10,6 +10,7 @@ from starlette.responses import Response
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Args, Body, Nothing, OptionsOfEach
 from tailrace.gateway.problems import Code
+from tailrace.gateway.replies import url_path
 from tailrace.gateway.route_table import ACT, NO_CONTENT, READ, Answer, Reply, group, ok
 from tailrace.producers.schedules import ScheduleSeen, describe, options_of
 from tailrace.streams.errors import WrongField
@@ -75,7 +76,7 @@ async def keep_named_schedule(backend: Backend, _: Request, platform: str, name:
 async def _keep(backend: Backend, platform: str, name: str, body: ScheduleBody) -> Reply:
     said = {**asdict(body), "platform": platform, "name": name, "options": options_of(body.options)}
     planned = await backend.schedules.upsert(Schedule(**said))
-    return Reply(describe(planned), headers={"Location": f"/api/platforms/{platform}/schedules/{name}"})
+    return Reply(describe(planned), headers={"Location": url_path(f"/api/platforms/{platform}/schedules/{name}")})
 
 
 @route("GET", ONE, READ, ok("The schedule.", ScheduleSeen), refuses=(Code.SCHEDULE_NOT_FOUND,))

@@ -14,6 +14,7 @@ from tailrace.gateway.access.tickets import (
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Body, Nothing
 from tailrace.gateway.problems import Code
+from tailrace.gateway.replies import MOUNTED_AT
 from tailrace.gateway.route_table import ANY, NO_CONTENT, PUBLIC, READ, Answer, Reply, group, ok
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.replies import is_kept
@@ -89,7 +90,8 @@ async def sign_in(backend: Backend, request: Request, body: SessionBody) -> Repl
     key = known(backend.settings.keys.find(secret))
     if before := cookie_of(request.scope["headers"]):
         await backend.pouch.close(before)  # who signs in again leaves nothing open behind
-    cookie = f"{COOKIE}={await backend.pouch.open(key)}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
+    session = await backend.pouch.open(key)
+    cookie = f"{COOKIE}={session}; {cookie_path()}; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
     # We may stand behind a proxy that speaks TLS for us; the browser knows, and names its origin.
     secure = request.headers.get("origin", "").startswith("https://")
     return Reply(_told(backend, key), headers={"Set-Cookie": cookie + "; Secure" * secure})
@@ -106,8 +108,12 @@ async def sign_out(backend: Backend, request: Request, _: Nothing) -> Response:
     """Sign out everywhere."""
     if session := cookie_of(request.scope["headers"]):
         await backend.pouch.close(session)
-    gone = f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
+    gone = f"{COOKIE}=; {cookie_path()}; Max-Age=0; HttpOnly; SameSite=Strict"
     return Response(status_code=204, headers={"Set-Cookie": gone, "Cache-Control": "no-store"})
+
+
+def cookie_path() -> str:
+    return f"Path={MOUNTED_AT.get() or '/'}"
 
 
 def _told(backend: Backend, key: Key | None) -> Caller:

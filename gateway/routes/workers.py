@@ -9,6 +9,7 @@ from starlette.requests import Request
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import ActBody
 from tailrace.gateway.problems import Code
+from tailrace.gateway.replies import url_path
 from tailrace.gateway.route_table import ADMIN, READ, Reply, accepted, group, ok
 from tailrace.gateway.routes.platforms import WAIT, seen
 from tailrace.gateway.routes.submissions import key_of
@@ -85,7 +86,7 @@ async def restart_workers(backend: Backend, request: Request, keys: PlatformKeys
         owners = await backend.actions.restart(keys.platform, request=name, hidden=backend.hidden)
     except NoConsumer:
         owners = []
-    headers = {"Location": "/api/v2/workers/status", "Retry-After": "2"}
+    headers = {"Location": url_path("/api/v2/workers/status"), "Retry-After": "2"}
     return Reply(Restarting(keys.platform, "restarting", owners), headers=headers)
 
 

@@ -18,7 +18,7 @@ import psutil
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from tailrace.gateway.app import create_app
+from tailrace.gateway.application import create_app
 from tailrace.gateway.server import Server, bind, url_of
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.process import lifeline

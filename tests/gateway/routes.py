@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from starlette.routing import Route
 
-from tailrace.gateway.app import TABLE, create_app
+from tailrace.gateway.application import TABLE, create_app
 from tailrace.gateway.route_table import PUBLIC
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.platforms import BUILT_IN

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tailrace.gateway.access.api_keys import Scope
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.route_table import PUBLIC
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store

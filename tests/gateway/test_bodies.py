@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.bodies import BODY_BYTES, DEPTH
 from tailrace.streams.store.connection import Store
 from tests.support.builders import Desk, untouched

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.route_table import PUBLIC
 from tailrace.streams.store.connection import Store
 from tests.gateway.costs import TRIES, commands

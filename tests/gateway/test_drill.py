@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.openapi import document
 from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document

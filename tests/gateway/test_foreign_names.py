@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.openapi import document
 from tailrace.gateway.route_table import STREAM
 from tailrace.producers.platforms import BUILT_IN

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.openapi import document
 from tailrace.streams.store.connection import Store
 from tests.gateway.documented import Document

@@ -12,7 +12,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tailrace.gateway.access.api_keys import Keys, Scope
-from tailrace.gateway.app import TABLE, create_app
+from tailrace.gateway.application import TABLE, create_app
 from tailrace.gateway.openapi import document
 from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import JobStatus, status_of

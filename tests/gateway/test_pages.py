@@ -76,9 +76,9 @@ async def test_what_a_browser_has_is_not_sent_again(http: httpx2.AsyncClient) ->
     [
         "/page/",
         "/page/none.js",
-        "/page/../app.py",
-        "/page/..%2fapp.py",
-        "/page/%2e%2e%2fapp.py",
+        "/page/../application.py",
+        "/page/..%2fapplication.py",
+        "/page/%2e%2e%2fapplication.py",
         "/page/a/b",
         "/page/job/../main.js",
     ],

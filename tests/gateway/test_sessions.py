@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tailrace.gateway.access.api_keys import Keys, Scope
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store

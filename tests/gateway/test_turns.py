@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from tailrace.gateway.app import create_app
+from tailrace.gateway.application import create_app
 from tailrace.gateway.bodies import BODY_BYTES, BRACKETS
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.messages import encode

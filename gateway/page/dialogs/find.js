@@ -35,4 +35,4 @@ async function byEnd(platform, end) {
   return pages.flat().map((job) => job.jobId).filter((id) => id.endsWith(end));
 }
 
-const onThisPage = (end) => [...document.querySelectorAll('a[href^="/jobs/"]')].map((link) => decodeURIComponent(link.pathname.slice(6))).filter((id) => id.endsWith(end));
+const onThisPage = (end) => [...document.querySelectorAll(`a[href^="${jobPath("")}"]`)].map((link) => decodeURIComponent(link.pathname.slice(jobPath("").length))).filter((id) => id.endsWith(end));

@@ -2,6 +2,7 @@
 
 import { act } from "../api.js";
 import { attempt, confirm, say } from "../controls.js";
+import { home } from "../words.js";
 
 export async function copy({ id }) {
   try {
@@ -35,5 +36,5 @@ export async function retry({ path, reopen }) {
 
 export async function drop({ path }) {
   if (!(await confirm("Drop this job?", "The job and its history are deleted for good.", "Drop 1 job", "danger"))) return;
-  if (await attempt(() => act(`${path}/drop`), () => "The job is dropped.")) location.href = "/";
+  if (await attempt(() => act(`${path}/drop`), () => "The job is dropped.")) location.href = home;
 }

@@ -1,7 +1,7 @@
-// One job's events: an EventSource that the page itself opens again with the id of the last event. A browser gives up
-// on an answer that is not a stream, such as a proxy's 502, and never on a connection that died in silence.
+// One job's events: an EventSource that the page opens again with the id of the last event. A browser gives up on an
+// answer that is not a stream, such as a proxy's 502, and never on a dead connection.
 
-import { link, pause } from "../api.js";
+import { link, pause, urlOf } from "../api.js";
 
 const QUIET_MS = 700; // open for this long: it is live, even when nothing has happened
 const OPEN_MS = 9000; // until an answer begins
@@ -17,7 +17,7 @@ export function follow(jobId, { event, reset, ended, gone }) {
     clearTimeout(timer);
     source?.close();
     const query = last ? `?lastEventId=${encodeURIComponent(last)}` : "";
-    source = new EventSource(`/research/stream/${encodeURIComponent(jobId)}${query}`);
+    source = new EventSource(urlOf(`/research/stream/${encodeURIComponent(jobId)}${query}`));
     hope(broken, OPEN_MS);
     source.onopen = () => {
       settling = setTimeout(live, QUIET_MS);

@@ -3,7 +3,7 @@
 import { ask, link } from "../api.js";
 import { action, openSubmit, part, whisper } from "../controls.js";
 import { draw, h } from "../dom.js";
-import { clock, day, duration, exact, keyOf, listPath, now, precise, pretty, TONES } from "../words.js";
+import { clock, day, duration, exact, home, keyOf, listPath, now, precise, pretty, TONES } from "../words.js";
 import { follow } from "./follow.js";
 import { History, storyOf, workOf } from "./lanes.js";
 import { timeline } from "./timeline.js";
@@ -76,7 +76,7 @@ export async function show(main, id) {
       link.up("connected");
       history = new History(); // so nothing more is drawn
       rooms.slice(1).forEach((room) => draw(room));
-      draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. A job id is <platform>.<key>. `, h("a", { href: "/" }, "All platforms")));
+      draw(head, h("p", { class: "empty" }, `There is no job ${id}, or it is no longer kept. A job id is <platform>.<key>. `, h("a", { href: home }, "All platforms")));
       document.title = "no such job · Tailrace";
       return false;
     }
@@ -142,7 +142,7 @@ export async function show(main, id) {
     const limits = job?.limits ?? {};
     draw(head,
       h("div", { class: "title" },
-        h("a", { href: "/", class: "back" }, "platforms"),
+        h("a", { href: home, class: "back" }, "platforms"),
         h("h1", null, h("code", null, id)),
         h("button", { type: "button", class: "small", onclick: () => act("copy") }, "copy"),
         h("span", { class: "acts" },

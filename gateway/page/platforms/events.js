@@ -1,7 +1,7 @@
 // The events of many jobs as they happen: one EventSource that the page itself opens again, closed while the page is
 // hidden. No event is repeated: on `missed` the view reads the present state.
 
-import { link, pause } from "../api.js";
+import { link, pause, urlOf } from "../api.js";
 
 const STEADY_MS = 10_000; // one that ends sooner brought more than we could read, or nothing
 
@@ -14,7 +14,7 @@ export function hear(path, { event, missed }) {
   function open() {
     close();
     if (document.hidden || link.state === "signed out") return;
-    source = new EventSource(path);
+    source = new EventSource(urlOf(path));
     source.onopen = () => {
       opened = Date.now();
       if (before) missed(); // not earlier: only now does the gateway answer

@@ -3,7 +3,7 @@
 import { ask, link, poll } from "../api.js";
 import { action } from "../controls.js";
 import { draw, h } from "../dom.js";
-import { clock, count, exact, jobPath, keyOf, listPath, TONES } from "../words.js";
+import { clock, count, exact, home, jobPath, keyOf, listPath, TONES } from "../words.js";
 import { hear } from "./events.js";
 import { deadLetters, DeadLetters } from "./failed.js";
 import { ago } from "./rows.js";
@@ -55,12 +55,12 @@ export function show(main, platform, state) {
   }
 
   function showAll() {
-    if (unknown) return draw(main, h("p", { class: "empty" }, unknown, " ", h("a", { href: "/" }, "All platforms")));
+    if (unknown) return draw(main, h("p", { class: "empty" }, unknown, " ", h("a", { href: home }, "All platforms")));
     const { data, first, jobs, next } = found;
     const consumers = data.consumers;
     const unseen = first && !consumers.length && !data.paused;
     draw(main,
-      h("div", { class: "title" }, h("a", { href: "/", class: "back" }, "platforms"), h("h1", null, platform),
+      h("div", { class: "title" }, h("a", { href: home, class: "back" }, "platforms"), h("h1", null, platform),
         !unseen && h("span", { class: data.paused || !consumers.length ? "tone-silent" : "dim" }, standing(data)),
         h("span", { class: "acts" }, consumers.length > 0 && action("restart workers", "admin", () => confirmRestart(consumers, platform).then(look)))),
       h("nav", { class: "tabs", "aria-label": "state" }, Object.entries(STATES).map(([word, counted]) =>
