@@ -34,7 +34,7 @@ export const leave = (path) => send(path, { method: "DELETE" });
 const LONGEST_MS = 15_000;
 const OFFLINE_MS = 10_000; // without an answer for this long it is more than a hiccup
 
-// Twice as long each time, with some chance, so that many pages do not come back at once.
+// Doubles each time, with some chance, so that pages do not come back all at once.
 export const pause = (failures) => Math.min(LONGEST_MS, 500 * 2 ** failures) * (0.8 + 0.4 * Math.random());
 
 export const link = {
@@ -72,8 +72,8 @@ export const link = {
   },
 };
 
-// Call `look` again and again while the page is visible, less often while it fails. Returns a function that looks at once.
-// `told` gets null, or in how many milliseconds it is tried again and when it last went well.
+// Call `look` every `ms` while the page is visible, less often while it fails. Returns a function that looks at once.
+// `told` gets null, or the milliseconds until the next try and the time of the last success.
 const tellLink = (wait, heard) => (wait == null ? link.up() : link.down(wait, heard));
 
 export function poll(look, ms = 2000, told = tellLink) {

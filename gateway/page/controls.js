@@ -32,7 +32,6 @@ export async function attempt(what, words) {
   }
 }
 
-// Load a style sheet.
 export const sheet = (name) => new Promise((done) =>
   document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `${home}page/${name}.css`, onload: done, onerror: done })));
 

@@ -34,7 +34,6 @@ export async function show(main, id) {
   let framed = false;
   let tail = false; // whether the log scrolls with new events
 
-  // News
 
   const reopen = (await load()) && follow(id, {
     event(event) {
@@ -106,7 +105,6 @@ export async function show(main, id) {
   // The actions load when the first one is used.
   const act = async (what, more) => (await part("job/actions"))?.[what]({ id, path, story, reopen, log, ...more });
 
-  // What is seen
 
   function soon() {
     if (framed) return;
