@@ -1,4 +1,4 @@
-// Messages to a person, buttons that act, and the parts of the page that load when they are first needed.
+// Messages, buttons that act, and the parts of the page that load at their first use.
 
 import { link } from "./api.js";
 import { h } from "./dom.js";
@@ -15,7 +15,7 @@ export function say(words, tone = "") {
   fading = setTimeout(() => line.classList.remove("shown"), 6000);
 }
 
-// For screen readers only: what changed, without a message on the screen.
+// For screen readers only.
 export function whisper(words) {
   if (!line.classList.contains("shown")) line.textContent = words;
 }
@@ -41,7 +41,7 @@ export const part = (name) => import(`${home}page/${name}.js`).catch(() => {
   return null;
 });
 
-// A button that changes something: hidden without the scope that it needs, disabled while the connection is lost.
+// A button that acts: hidden without its scope, disabled while the connection is lost.
 export const action = (words, needs, onclick, { class: tone = "", ...more } = {}) =>
   h("button", { type: "button", class: `${tone} needs-${needs}`.trim(), disabled: link.state === "lost", onclick, ...more }, words);
 

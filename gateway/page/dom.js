@@ -1,5 +1,5 @@
-// A view is a tree of plain values, drawn in place: what did not change is not touched, so focus, scroll and selection
-// stay. Data becomes text nodes and attributes, never markup.
+// A view is a tree of plain values. Only what changed is drawn, so focus, scroll and selection stay. Data becomes text
+// nodes and attributes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "open", "hidden"]);

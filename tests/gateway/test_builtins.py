@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tailrace.gateway.app import TABLE
+from tailrace.gateway.application import TABLE
 from tailrace.gateway.openapi import document
 from tailrace.producers.kinds import KINDS
 from tailrace.producers.platforms import BUILT_IN

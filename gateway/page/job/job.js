@@ -235,7 +235,7 @@ export async function show(main, id) {
 
 const fact = (name, text) => text && h("div", { class: "fact", key: name }, h("h2", null, name), h("pre", { tabindex: "0" }, text));
 
-// What an event says beside its status. The message is its own text node, exactly as it was sent.
+// What an event says beside its status. The message is a text node, exactly as it was sent.
 function textOf(event) {
   const step = event.step != null && h("b", null, `${event.step}${event.of ? ` of ${event.of}` : ""}`);
   const facts = [

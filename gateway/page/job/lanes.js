@@ -115,8 +115,8 @@ function idleOf(lanes, now, first, last) {
   return last > from ? [...idle, { from, to: last }] : idle;
 }
 
-// Where each moment stands, in per cent. Work keeps its proportions; time without work that would press it into a sliver
-// is cut, and `breaks` says where. While the job goes on, the axis ends at a round time: lanes grow into what is free.
+// The place of each moment, in per cent. Work keeps its proportions; long times without work are cut, and `breaks` says
+// where. While the job goes on, the axis ends at a round time, and lanes grow into the rest.
 export function axisOf(lanes, now, ended) {
   const first = lanes[0]?.wait?.from ?? lanes[0]?.started ?? now;
   const rest = ended ? 0 : (lanes.at(-1)?.wait?.until ?? 0); // a wait that ends by itself is drawn to its end
