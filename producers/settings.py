@@ -17,9 +17,10 @@ from tailrace.streams.keys import Keyspace
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.settings import Environment, naming
 from tailrace.streams.schedules import Schedule
+from tailrace.streams.store.addresses import SENTINEL_SCHEMES
 from tailrace.streams.validation import sentence_of
 
-SCHEMES = ("redis://", "rediss://", "unix://")
+SCHEMES = ("redis://", "rediss://", "unix://", *SENTINEL_SCHEMES)
 TABLES = ("platforms", "schedules")  # the tables of a configuration file
 SWITCH = "builtins"  # whether the built-in platforms, kinds and routes are there
 NAMESPACE = "namespace"  # the other key of such a file

@@ -1,41 +1,30 @@
-"""The way to the store: short commands share a connection, blocking reads have their own, nothing is sent twice.
+"""The store: the way to its server, and the names of what is kept there."""
 
-A command is sent once. When its answer is lost it may or may not have been carried out: the caller knows whether it
-may be repeated, because every transition carries what makes it idempotent.
-
-After a failover the name of the store leads to another server while the old one still answers. So a connection is only
-used when the server behind it takes writes, and an answer that says otherwise closes every connection of this process
-to that server: the next call connects again by name. Callers pause between tries.
-"""
-
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Self
-from weakref import WeakSet
 
-import hiredis
-
-from tailrace.streams.errors import AccessDenied, NoStore, StoreError, StoreFull
 from tailrace.streams.functions import Script
 from tailrace.streams.keys import Keyspace, PlatformKeys
-from tailrace.streams.store.wire import Door, Wire
+from tailrace.streams.store.addresses import SENTINEL_SCHEMES
+from tailrace.streams.store.node import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    Command,
+    Node,
+    ServerRefusal,
+    check_role,
+    info_fields,
+)
+from tailrace.streams.store.sentinel import SentinelDoor
+from tailrace.streams.store.wire import Door
 
-CONNECT_SECONDS = 2.0
-ANSWER_SECONDS = 5.0  # a server that does not answer a short command by then is treated as away
-
-Command = tuple[Any, ...]
+__all__ = ["ANSWER_SECONDS", "Command", "ServerRefusal", "Store", "check_role", "info_fields"]
 
 ALONE = Keyspace()
 
-ROLE: Command = ("INFO", "replication")
-
-
-class ServerRefusal(StoreError):
-    """The server answered with an error that no setting explains: a bug, or a key that another program wrote."""
-
 
 class Store:
-    """One server as this process reaches it, and the names of what we keep there."""
+    """The store of one application as this process reaches it. Short commands share a connection."""
 
     def __init__(
         self,
@@ -45,16 +34,10 @@ class Store:
         answer_seconds: float = ANSWER_SECONDS,
         beside: "Store | None" = None,
     ) -> None:
-        """`beside`: another way of this process to the same server."""
+        """`beside`: another way of this process to the same store."""
         self.url = url
         self.keyspace = keyspace
-        self._ways: WeakSet[Store] = beside._ways if beside else WeakSet()
-        self._ways.add(self)
-        self._answer_seconds = answer_seconds
-        self._door = Door(url, CONNECT_SECONDS)
-        self._wire: Wire | None = None
-        self._opening: asyncio.Task[Wire] | None = None
-        self._queued = self._passed = 0  # calls that had to wait for a connection, and those that went on
+        self._server: Node = Node(door_of(url), answer_seconds, beside._server.ways if beside else None)
 
     def keys(self, platform: str) -> PlatformKeys:
         """The keys of a platform in this store."""
@@ -67,132 +50,32 @@ class Store:
         await self.aclose()
 
     async def aclose(self) -> None:
-        if self._opening and not self._opening.done():
-            self._opening.cancel()
-            await asyncio.wait([self._opening])
-        if self._wire:
-            self._wire.close()
+        await self._server.aclose()
 
     def blocking(self, block_seconds: float) -> "Store":
-        """Another way to the same server, for one reader that waits up to `block_seconds` on the server."""
+        """Another way to the same store, for one reader that waits up to `block_seconds` on the server."""
         return Store(self.url, self.keyspace, answer_seconds=block_seconds + ANSWER_SECONDS, beside=self)
 
     def leave_server(self, why: str) -> None:
         """Close every connection to this server: it is the wrong one now. The next call connects again by name."""
-        for way in list(self._ways):
-            if way._wire:
-                way._wire.close(why)
+        self._server.leave(why)
 
-    async def run(
+    def run(
         self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Run a script once. The server may have forgotten it at any time: then it is sent whole.
 
         With `whole` it is sent so at once: of several calls under way none can then overtake another.
         """
-        if whole:
-            return await self.command("EVAL", script.text, len(keys), *keys, *args)
-        wire = self._wire
-        if wire is None or wire.closed or self._passed < self._queued:
-            wire = await self._open()
-        reply = await wire.send(hiredis.pack_command(("EVALSHA", script.sha, len(keys), *keys, *args)))
-        if isinstance(reply, hiredis.ReplyError):
-            if not str(reply).startswith("NOSCRIPT"):
-                raise self._refused(reply)
-            return await self.command("EVAL", script.text, len(keys), *keys, *args)
-        return reply
+        return self._server.run(script, keys, args, whole=whole)
 
-    async def command(self, *command: Any) -> Any:
-        (reply,) = await self.commands([command])
-        return reply
+    def command(self, *command: Any) -> Coroutine[Any, Any, Any]:
+        return self._server.command(*command)
 
-    async def commands(self, commands: Iterable[Command]) -> list[Any]:
+    def commands(self, commands: Iterable[Command]) -> Coroutine[Any, Any, list[Any]]:
         """Several commands in one trip, in order. The first refusal is raised."""
-        wire = self._wire
-        if wire is None or wire.closed or self._passed < self._queued:
-            wire = await self._open()
-        answers = [wire.send(hiredis.pack_command(command)) for command in commands]
-        replies = [await answer for answer in answers]
-        for reply in replies:
-            if isinstance(reply, hiredis.ReplyError):
-                raise self._refused(reply)
-        return replies
-
-    def _refused(self, reply: hiredis.ReplyError) -> Exception:
-        error = explain(reply)
-        if str(reply).startswith(ELSEWHERE):
-            self.leave_server(str(error))
-        return error
-
-    async def _open(self) -> Wire:
-        """Open a connection. Callers that need it meanwhile wait for the same opening, and hear its failure too."""
-        lost = self._wire is None or self._wire.closed
-        if self._opening is None or (lost and self._opening.done()):
-            self._opening = asyncio.create_task(self._reach())
-            self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
-        place, self._queued = self._queued, self._queued + 1
-        try:
-            wire = await asyncio.shield(self._opening)
-            # Those before it wake up a moment later, and calls keep their order.
-            while self._passed < place:  # noqa: ASYNC110 # a turn of the loop or two: no event is worth it
-                await asyncio.sleep(0)
-            return wire
-        finally:
-            self._passed += 1
-
-    async def _reach(self) -> Wire:
-        # Kept here, not when the task is done: a caller in between would open another, and this one would be lost.
-        self._wire = await self._open_to_primary()
-        return self._wire
-
-    async def _open_to_primary(self) -> Wire:
-        """A replica answers reads for ever, and would never show what the primary has.
-
-        The question also shows that the connection is in step: its answer is like no other.
-        """
-        wire = await self._door.open(self._answer_seconds)
-        try:
-            async with asyncio.timeout(2 * CONNECT_SECONDS):
-                reply = await wire.send(hiredis.pack_command(ROLE))
-            if isinstance(reply, hiredis.ReplyError):
-                raise explain(reply)
-            if not isinstance(reply, bytes) or b"role:" not in reply:
-                raise NoStore("the store answers another question than it was asked")
-            check_role(info_fields(reply))
-        except TimeoutError:
-            wire.close()
-            raise NoStore("the store does not answer: it accepts connections and says nothing") from None
-        except BaseException:
-            wire.close()
-            raise
-        return wire
+        return self._server.commands(commands)
 
 
-# The name of the store may lead to another server by now, or this one has forgotten who we are: connect again.
-# NOREPLICAS is what a primary says that was cut off from the others, and may have been replaced by one of them.
-ELSEWHERE = ("READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "CLUSTERDOWN", "NOREPLICAS", "NOAUTH", "WRONGPASS")
-WAIT = ("BUSY", "MISCONF", "TRYAGAIN")  # this server is the right one and cannot serve now
-CLOSED_TO_US = ("NOAUTH", "WRONGPASS", "NOPERM")
-
-
-def explain(error: Exception) -> Exception:
-    """What the server's word means for us."""
-    text = str(error)
-    if text.startswith(CLOSED_TO_US):
-        return AccessDenied(f"the store refuses the credentials of REDIS_URL: {text}")
-    if text.startswith((*ELSEWHERE, *WAIT)):
-        return NoStore(f"the store does not serve now: {text}")
-    if text.startswith("OOM"):
-        return StoreFull("the store has no memory left for new work; running jobs go on")
-    return ServerRefusal(text)
-
-
-def check_role(replication: dict[str, str]) -> None:
-    if replication.get("role") != "master":
-        raise NoStore("the store is a read-only replica now; REDIS_URL must lead to its primary")
-
-
-def info_fields(info: bytes) -> dict[str, str]:
-    """A section of INFO, by name."""
-    lines = (line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
-    return {name: value.strip() for name, value in lines}
+def door_of(url: str) -> Door | SentinelDoor:
+    return (SentinelDoor if url.startswith(SENTINEL_SCHEMES) else Door)(url, CONNECT_SECONDS)

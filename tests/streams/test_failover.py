@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import NoStore
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.store.connection import Store
+from tailrace.streams.store.connection import ANSWER_SECONDS, Store
 from tailrace.streams.store.fitness import check_fitness
+from tailrace.streams.store.node import Node
+from tailrace.streams.store.wire import Door, Wire
 from tests.support.builders import tell
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -39,15 +42,18 @@ class Pair:
         self.name.lead_to(self.second.url)
 
 
-class Direct(Store):
-    """A way to a server whatever its role."""
+class AnyRole(Node):
+    """A server whatever its role."""
 
-    async def _open_to_primary(self):  # type: ignore[no-untyped-def]
-        return await self._door.open(self._answer_seconds)
+    async def _open_to_primary(self) -> Wire:
+        return await self.door.open(ANSWER_SECONDS)
 
 
-def direct(server: OwnStore) -> Direct:
-    return Direct(server.url)
+@asynccontextmanager
+async def direct(server: OwnStore) -> AsyncIterator[AnyRole]:
+    node = AnyRole(Door(server.url, 2.0), ANSWER_SECONDS)
+    yield node
+    await node.aclose()
 
 
 async def ask(server: OwnStore, *command: object) -> None:
