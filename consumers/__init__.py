@@ -1,7 +1,8 @@
 """How jobs are done: handlers, attempts, and the process that runs them."""
 
-from tailrace.consumers.attempt import Attempt, SyncAttempt
-from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.attempts.blocking import SyncAttempt
+from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, Waiting
 from tailrace.consumers.registry import Handlers
 
-__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"]
+__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"]

@@ -1,6 +1,7 @@
 """How an attempt ends: what a handler may raise to steer it, and an exception as a client sees it."""
 
 import traceback
+from datetime import UTC, datetime
 from os.path import dirname, join
 from types import TracebackType
 from typing import Any
@@ -19,23 +20,39 @@ LONGEST_TRACEBACK = 8000
 MARGIN = 16_000  # more is masked than is kept, so that no secret is cut in two before it is masked
 
 HERE = dirname(__file__)
-OURS = {HERE, join(HERE, "offload")}  # not the built-in handlers, which are in another folder
+OURS = {HERE, join(HERE, "attempts"), join(HERE, "offload")}  # not the built-in handlers, which are in another folder
 
 
-class Delay(Exception):
-    """Raised by a handler: try this job again in so many seconds. Not a failure."""
+class Steers(Exception):
+    """What a handler raises to say what becomes of its job. Not an error."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = checked_seconds(seconds)
-        super().__init__(f"put off for {seconds:g} s")
+
+class Delay(Steers):
+    """Raised by a handler: try this job again in so many seconds, or at a time. Not a failure."""
+
+    def __init__(self, seconds: float | None = None, *, until: datetime | None = None) -> None:
+        """`until` has an offset from UTC; a time that has passed means at once."""
+        self.seconds = checked_seconds(seconds_until(seconds, until))
+        super().__init__(f"put off for {self.seconds:g} s")
 
 
 class RateLimited(Delay):
     """Raised by a handler: a server it asked wants a pause; no job of the platform starts for so many seconds."""
 
 
-class GiveUp(Exception):
+class Waiting(Steers):
+    """Raised by a handler: try this job again after all others of its priority that wait now. Not a failure."""
+
+
+class GiveUp(Steers):
     """Raised by a handler: trying again would not help; the job ends failed now."""
+
+
+class Rest(BaseException):
+    """Raised in a handler that waits for something: the store has ended its attempt, and the job goes on in another.
+
+    Not an `Exception`, so that `except Exception` in a handler lets it pass.
+    """
 
 
 class Completed(Struct, frozen=True):
@@ -59,6 +76,10 @@ class Delayed(Struct, frozen=True):
     hold: bool = False  # and every other job of its platform
 
 
+class Requeued(Struct, frozen=True):
+    """The handler sent its job to the end of its queue."""
+
+
 class Released(Struct, frozen=True):
     """The consumer hands the job back unfinished: it shuts down, or the job was asked to stop."""
 
@@ -67,7 +88,19 @@ class Mute(Struct, frozen=True):
     """The attempt no longer owns its job: nothing is written."""
 
 
-Outcome = Completed | Failed | Delayed | Released | Mute
+Outcome = Completed | Failed | Delayed | Requeued | Released | Mute
+
+
+def seconds_until(seconds: float | None, until: datetime | None) -> float:
+    """How long a delay is that is given as a length or as a point in time."""
+    if (seconds is None) == (until is None):
+        raise TypeError("a delay takes seconds or until, one of them")
+    if until is None:
+        assert seconds is not None
+        return seconds
+    if until.tzinfo is None:
+        raise ValueError(f"until: {until.isoformat()} has no offset from UTC; write datetime(…, tzinfo=UTC)")
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())
 
 
 def checked_seconds(seconds: float) -> float:

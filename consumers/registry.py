@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
-from tailrace.consumers.attempt import Attempt, SyncAttempt
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.attempts.blocking import SyncAttempt
 from tailrace.consumers.middleware import Hook
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.keys import check_word

@@ -8,7 +8,8 @@ from typing import Any
 import structlog
 from msgspec import Struct, field
 
-from tailrace.consumers.attempt import LARGEST_EVENT, Attempt
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.attempts.reports import LARGEST_EVENT
 from tailrace.consumers.backoff import again_after, seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.metrics.counters import ConsumerCounters
@@ -186,6 +187,8 @@ class Runner:
         outcome: Outcome
         try:
             handler, attempt = self._open(running)
+            if claim.number > 1:
+                await attempt.resume()
             try:
                 doing = handler.function(attempt) if handler.direct else self._process.offload.call(handler, attempt)
                 outcome = Completed(await doing)

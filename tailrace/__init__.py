@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
+    from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt, Waiting
     from tailrace.gateway import follow
     from tailrace.producers import JobInfo, Producer, Submission, Submitted, Sync, Tailrace
     from tailrace.streams.errors import (
@@ -44,13 +44,14 @@ __all__ = [
     "SyncAttempt",
     "Tailrace",
     "TailraceError",
+    "Waiting",
     "WrongField",
     "WrongState",
     "follow",
 ]
 
 _ROOMS = {
-    "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt"),
+    "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"),
     "gateway": ("follow",),
     "producers": ("JobInfo", "Producer", "Submission", "Submitted", "Sync", "Tailrace"),
     "streams.history.events": ("Event",),

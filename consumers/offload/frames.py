@@ -4,11 +4,14 @@ Args, data and results travel as the JSON they are kept as, so that a process gi
 """
 
 import signal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from tailrace.streams.messages import Claim, Failure, Step
+from tailrace.consumers.outcomes import Rest
+from tailrace.streams.errors import Cancelled, Lost, StoreFull
+from tailrace.streams.messages import Claim, Failure
 
 LENGTH = 4  # bytes in front of a message
 LEFT_TO_CONSUMER = (signal.SIGINT, signal.SIGTERM)  # when a worker process is done is for its consumer to say
@@ -27,19 +30,18 @@ class Begin(Struct, frozen=True, tag=True):
     path: list[str]  # where the consumer itself finds modules
 
 
-class Report(Struct, frozen=True, tag=True):
-    """From the process: the handler shows a step, and waits."""
+class Ask(Struct, frozen=True, tag=True):
+    """From the process: the handler asks something of the store, and waits."""
 
-    step: Step
-    of: int | None
-    message: str | None
-    data: bytes | None
+    verb: str
+    args: list[Any]
 
 
-class Heard(Struct, frozen=True, tag=True):
-    """To the process: the step was shown, or what `progress` raises instead."""
+class Answered(Struct, frozen=True, tag=True):
+    """To the process: the answer, or what the verb raises instead."""
 
-    how: str = "shown"  # or lost, cancelled, refused
+    answer: Any = None
+    raised: str = ""  # the type: one of RAISED
     why: str = ""
 
 
@@ -52,13 +54,18 @@ class Returned(Struct, frozen=True, tag=True):
 class Raised(Struct, frozen=True, tag=True):
     """From the process: what the handler raised."""
 
-    how: str  # lost, cancelled, delay, rate_limited, give_up or error
+    how: str  # lost, cancelled, rest, waiting, delay, rate_limited, give_up or error
     seconds: float = 0.0
     failure: Failure | None = None
 
 
-ToProcess = Begin | Heard
-FromProcess = Report | Returned | Raised
+RAISED: dict[str, type[BaseException]] = {
+    kind.__name__: kind for kind in (Lost, Cancelled, Rest, StoreFull, TimeoutError, TypeError, ValueError)
+}
+"""What a verb may raise, by the name under which it crosses to the process."""
+
+ToProcess = Begin | Answered
+FromProcess = Ask | Returned | Raised
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_to = msgspec.msgpack.Decoder(ToProcess).decode

@@ -20,19 +20,20 @@ from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.offload.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
+    RAISED,
     STOP,
+    Answered,
+    Ask,
     Begin,
     FromProcess,
-    Heard,
     Raised,
-    Report,
     Returned,
     ToProcess,
     decode_from,
     frame,
     length_of,
 )
-from tailrace.consumers.outcomes import Delay, GiveUp, RaisedElsewhere, RateLimited
+from tailrace.consumers.outcomes import Delay, GiveUp, RaisedElsewhere, RateLimited, Rest, Waiting
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.messages import Failure
@@ -117,13 +118,13 @@ class Link:
         return self._process.poll() is None
 
     async def run(self, begin: Begin, attempt: Attempt[Any]) -> Returned | Raised:
-        """What the handler returned or raised; its reports are passed on meanwhile."""
+        """What the handler returned or raised; what it asks of the store is passed on meanwhile."""
         self._say(begin)
         while True:
             said = await self._hear()
-            if not isinstance(said, Report):
+            if not isinstance(said, Ask):
                 return said
-            self._say(await pass_on(said, attempt))
+            self._say(await answer_to(said, attempt))
 
     def _say(self, message: ToProcess) -> None:
         self._writer.write(frame(message))
@@ -205,17 +206,15 @@ def begin_of(handler: Handler, attempt: Attempt[Any]) -> Begin:
     )
 
 
-async def pass_on(report: Report, attempt: Attempt[Any]) -> Heard:
-    data = None if report.data is None else msgspec.Raw(report.data)
+async def answer_to(asked: Ask, attempt: Attempt[Any]) -> Answered:
+    args = asked.args
+    if asked.verb == "progress" and args[3] is not None:
+        args[3] = msgspec.Raw(args[3])
     try:
-        await attempt.progress(report.step, report.of, report.message, data)
-    except Lost:
-        return Heard("lost")
-    except Cancelled:
-        return Heard("cancelled")
-    except ValueError as error:
-        return Heard("refused", str(error))
-    return Heard()
+        return Answered(await attempt.ask(asked.verb, *args))
+    except tuple(RAISED.values()) as error:
+        raised = next(name for name, kind in RAISED.items() if isinstance(error, kind))
+        return Answered(raised=raised, why=str(error))
 
 
 def result_of(said: Returned | Raised, attempt: Attempt[Any]) -> Any:
@@ -226,6 +225,10 @@ def result_of(said: Returned | Raised, attempt: Attempt[Any]) -> Any:
         raise Lost(attempt.job.id, attempt.number)
     if said.how == "cancelled":
         raise Cancelled(attempt.job.id, attempt.number)
+    if said.how == "rest":
+        raise Rest
+    if said.how == "waiting":
+        raise Waiting
     if said.how == "delay":
         raise Delay(said.seconds)
     if said.how == "rate_limited":

@@ -14,9 +14,9 @@ from typing import Any
 
 import structlog
 
-from tailrace.consumers.attempt import Attempt, SyncAttempt
+from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.attempts.blocking import SyncAttempt
 from tailrace.streams.errors import Cancelled
-from tailrace.streams.messages import Step
 
 log = structlog.get_logger()
 
@@ -100,43 +100,43 @@ class Work:
         self._function = function
         self._context = contextvars.copy_context()
         self._stopped = False
-        self._report: asyncio.Future[None] | None = None  # what the thread waits for
+        self._asking: asyncio.Future[Any] | None = None  # what the thread waits for
 
     # In the thread
 
     def run(self) -> tuple[Any, BaseException | None]:
         attempt = self.attempt
-        its_attempt = SyncAttempt(attempt.job, attempt.claim, attempt.args, attempt.worker, self._tell)
+        its_attempt = SyncAttempt(attempt.job, attempt.claim, attempt.args, attempt.worker, self._ask)
         try:
             return self._context.run(self._function, its_attempt), None
         except BaseException as error:  # a thread must outlive all that its handler does
             return None, error
 
-    def _tell(self, step: Step, of: int | None, message: str | None, data: Any) -> None:
-        coroutine = self._progress(step, of, message, data)
+    def _ask(self, verb: str, *args: Any) -> Any:
+        coroutine = self._answer(verb, args)
         try:
-            told = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+            asked = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         except RuntimeError:  # the loop is gone
             coroutine.close()
             raise Cancelled(self.attempt.job.id, self.attempt.number) from None
         try:
-            told.result()
+            return asked.result()
         except TakenBack:
             raise Cancelled(self.attempt.job.id, self.attempt.number) from None
 
     # In the loop
 
-    async def _progress(self, step: Step, of: int | None, message: str | None, data: Any) -> None:
+    async def _answer(self, verb: str, args: tuple[Any, ...]) -> Any:
         if self._stopped:
             raise Cancelled(self.attempt.job.id, self.attempt.number)
-        self._report = asyncio.current_task()
-        await self.attempt.progress(step, of, message, data)
+        self._asking = asyncio.current_task()
+        return await self.attempt.ask(verb, *args)
 
     def stop(self) -> None:
-        """From now on the handler hears `Cancelled` whenever it reports, also if it waits for an answer just now."""
+        """From now on the handler hears `Cancelled` whenever it asks, also if it waits for an answer just now."""
         self._stopped = True
-        if self._report:
-            self._report.cancel()
+        if self._asking:
+            self._asking.cancel()
 
     def settle(self, result: Any, error: BaseException | None) -> None:
         if self.ended.done():

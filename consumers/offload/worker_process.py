@@ -15,21 +15,23 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from tailrace.consumers.attempt import LARGEST_EVENT, SyncAttempt, check_report, unwritable
+from tailrace.consumers.attempts.blocking import SyncAttempt
+from tailrace.consumers.attempts.reports import LARGEST_EVENT, check_report, unwritable
 from tailrace.consumers.offload.frames import (
     LEFT_TO_CONSUMER,
     LENGTH,
+    RAISED,
     STOP,
+    Answered,
+    Ask,
     Begin,
-    Heard,
     Raised,
-    Report,
     Returned,
     decode_to,
     frame,
     length_of,
 )
-from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, failure_of, said_by
+from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, Rest, Waiting, failure_of, said_by
 from tailrace.consumers.registry import Handler, Handlers, module_of_file
 from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
 from tailrace.streams.messages import Failure, Job, Step, encode
@@ -93,6 +95,10 @@ class WorkerProcess:
             return Raised("lost")
         except Cancelled:
             return Raised("cancelled")
+        except Rest:
+            return Raised("rest")
+        except Waiting:
+            return Raised("waiting")
         except Delay as later:
             return Raised("rate_limited" if isinstance(later, RateLimited) else "delay", seconds=later.seconds)
         except BaseException as error:
@@ -103,7 +109,7 @@ class WorkerProcess:
     def _call(self, begin: Begin) -> Returned | Raised:
         handler = self._handler(begin)
         job = job_of(begin)
-        attempt = SyncAttempt(job, begin.claim, handler.decode(begin.claim.args), begin.worker, self._tell)
+        attempt = SyncAttempt(job, begin.claim, handler.decode(begin.claim.args), begin.worker, self._ask)
         result = handler.function(attempt)
         try:
             encoded = encode(result)
@@ -120,23 +126,27 @@ class WorkerProcess:
             self._found[known] = find_handler(begin)
         return self._found[known]
 
-    def _tell(self, step: Step, of: int | None, message: str | None, data: Any) -> None:
-        check_report(step, of, message)
-        try:
-            encoded = None if data is None else encode(data)
-        except Exception as error:  # encoding runs code of the data's own types
-            raise unwritable("data", error) from error
-        self._link.sendall(frame(Report(step, of, message, encoded)))
-        heard = decode_to(self._read())
-        assert isinstance(heard, Heard)
+    def _ask(self, verb: str, *args: Any) -> Any:
+        asked = Ask(verb, report_of(*args) if verb == "progress" else list(args))
+        self._link.sendall(frame(asked))
+        told = decode_to(self._read())
+        assert isinstance(told, Answered)
         assert self._running is not None
-        number, job_id = self._running.claim.number, job_of(self._running).id
-        if heard.how == "lost":
-            raise Lost(job_id, number)
-        if heard.how == "cancelled":
-            raise Cancelled(job_id, number)
-        if heard.how == "refused":
-            raise ValueError(heard.why)
+        if not told.raised:
+            return told.answer
+        kind = RAISED[told.raised]
+        if kind in (Lost, Cancelled):
+            raise kind(job_of(self._running).id, self._running.claim.number)
+        raise kind(told.why)
+
+
+def report_of(step: Step, of: int | None, message: str | None, data: Any) -> list[Any]:
+    """The args of `progress` as they cross to the consumer."""
+    check_report(step, of, message)
+    try:
+        return [step, of, message, None if data is None else encode(data)]
+    except Exception as error:  # encoding runs code of the data's own types
+        raise unwritable("data", error) from error
 
 
 def job_of(begin: Begin) -> Job:

@@ -19,7 +19,7 @@ from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.replies import JobTimes, read_args, read_record, read_step, read_step_names, read_times
 from tailrace.streams.states import State
 from tailrace.streams.views.census import RunningNow, take_census
-from tailrace.streams.waiting.reasons import Waiting
+from tailrace.streams.waiting.reasons import WhyWaiting
 from tailrace.streams.words import Count, JobId, Ordinal, Percent, PlatformName, Seconds, Time, Word
 
 route = group("jobs")
@@ -88,7 +88,7 @@ class JobSeen(KeptOptions, frozen=True):
     limits: JobLimits
     cancel: CalledOff | None
     links: Links
-    waiting: Waiting | None  # why it waits, when it does
+    waiting: WhyWaiting | None  # why it waits, when it does
 
 
 class ArgsSeen(Struct, frozen=True):
@@ -161,7 +161,7 @@ async def steps_of_job(backend: Backend, request: Request, keys: PlatformKeys, k
 
 
 def described(
-    record: Record, progress: float | None, end: End, policy: Policy, times: JobTimes, waiting: Waiting | None
+    record: Record, progress: float | None, end: End, policy: Policy, times: JobTimes, waiting: WhyWaiting | None
 ) -> JobSeen:
     facts: dict[str, Any] = {**facts_of(record), **kept_options(record.marks, record.dedupe)}
     return JobSeen(

@@ -21,7 +21,7 @@ from tailrace.streams.states import State
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import ConsumerPresence, Presence
 from tailrace.streams.waiting.explain import WaitExplainer
-from tailrace.streams.waiting.reasons import Waiting
+from tailrace.streams.waiting.reasons import WhyWaiting
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,12 +41,12 @@ def lines(name: str, value: Any) -> list[str]:
     """A fact for people: an error as Python shows it, everything else in one line."""
     if name == "error" and isinstance(value, dict):
         return [f"{value.get('type')}: {value.get('message')}", *str(value.get("traceback") or "").splitlines()]
-    if isinstance(value, Waiting):
+    if isinstance(value, WhyWaiting):
         return told(value)
     return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
 
 
-def told(waiting: Waiting) -> list[str]:
+def told(waiting: WhyWaiting) -> list[str]:
     """Why a job waits, in words."""
     said = [reason.detail for reason in waiting.reasons]
     if waiting.position is not None:
@@ -78,7 +78,7 @@ class Watching(Presence):
         return [each if each.alive else replace(each, deadline_seconds=0.0) for each in await self.see()]
 
 
-async def explain(reached: Reached, record: Record, due_ms: float | None, events: list[bytes]) -> Waiting | None:
+async def explain(reached: Reached, record: Record, due_ms: float | None, events: list[bytes]) -> WhyWaiting | None:
     """Why it waits. A platform that is not declared here has rules we do not know."""
     platforms, transitions = reached.platforms, Transitions(reached.store)
     if record.platform not in platforms:

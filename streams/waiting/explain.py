@@ -14,7 +14,7 @@ from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import Presence
-from tailrace.streams.waiting.reasons import Case, Waiting, explain, serving
+from tailrace.streams.waiting.reasons import Case, WhyWaiting, explain, serving
 
 log = structlog.get_logger()
 
@@ -29,7 +29,7 @@ class WaitExplainer:
 
     async def explain(
         self, keys: PlatformKeys, record: Record, due_ms: float | None, events: Sequence[bytes]
-    ) -> Waiting | None:
+    ) -> WhyWaiting | None:
         """Why a job waits; None when it does not, or nobody can tell. `events` are the last of its history."""
         if record.state not in {State.WAITING, State.DELAYED}:
             return None

@@ -26,7 +26,7 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     by: str | None = None
 
 
-class Waiting(Struct, frozen=True, rename={"exact": "positionExact", "reasons": "for"}):
+class WhyWaiting(Struct, frozen=True, rename={"exact": "positionExact", "reasons": "for"}):
     """Why a job waits, as clients get it."""
 
     position: int | None  # 1: nobody stands before it; None: it waits beside the line, or for its time
@@ -64,14 +64,14 @@ def serving(consumers: Sequence[ConsumerPresence] | None) -> list[str]:
     return [each.owner for each in consumers or () if each.alive is not False]
 
 
-def explain(case: Case) -> Waiting:
+def explain(case: Case) -> WhyWaiting:
     """Everything that holds the job: its own time, then what `claim` asks of the platform, of the job, of the line."""
     if case.rests:
-        return Waiting(None, False, (resting(case), *closed(case)))
+        return WhyWaiting(None, False, (resting(case), *closed(case)))
     place = case.line.place
     reasons = (*closed(case), *held(case), *limited(case), *busy(case), *ahead(case))
     position, exact = (None, False) if place is None else (place.before + 1, place.exact)
-    return Waiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
+    return WhyWaiting(position, exact, reasons or (Reason("next", "Its turn is next."),))
 
 
 def resting(case: Case) -> Reason:

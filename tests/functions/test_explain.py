@@ -12,7 +12,7 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.views import presence as presence_module
 from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.explain import WaitExplainer
-from tailrace.streams.waiting.reasons import Reason, Waiting
+from tailrace.streams.waiting.reasons import Reason, WhyWaiting
 from tests.functions.why import asking, served, watching
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
@@ -20,11 +20,11 @@ from tests.support.eventually import eventually
 HOUR = 3600.0
 
 
-def words(waiting: Waiting) -> list[str]:
+def words(waiting: WhyWaiting) -> list[str]:
     return [each.reason for each in waiting.reasons]
 
 
-def reason_of(waiting: Waiting, word: str) -> Reason:
+def reason_of(waiting: WhyWaiting, word: str) -> Reason:
     (found,) = [each for each in waiting.reasons if each.reason == word]
     return found
 
@@ -94,7 +94,7 @@ async def test_a_consumer_that_fell_silent_is_named_once_that_is_known(
     await desk.submit("a")
     assert words(await why("a")) == ["next"], "nobody knows yet"
 
-    async def is_silent() -> Waiting | None:
+    async def is_silent() -> WhyWaiting | None:
         waiting = await why("a")
         return waiting if words(waiting) == ["no_consumer"] else None
 
@@ -256,7 +256,7 @@ async def test_a_delay_and_a_retry_tell_until_when(desk: Desk) -> None:
     await desk.submit("later", run_at="2099-01-31T09:00:00Z")
     waiting = await why("later")
     until = "2099-01-31T09:00:00.000Z"
-    assert waiting == Waiting(None, False, (Reason("delay", f"It is not to start before {until}.", None, until),))
+    assert waiting == WhyWaiting(None, False, (Reason("delay", f"It is not to start before {until}.", None, until),))
     await desk.fail(await desk.start("again"), attempts=3, seconds=HOUR)
     waiting = await why("again")
     assert words(waiting) == ["retry"]

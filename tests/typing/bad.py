@@ -30,6 +30,8 @@ async def typed(attempt: Attempt[Wanted]) -> None:
     await attempt.progress(1.5)  # expect: arg-type
     await attempt.progress(1, of="five")  # expect: arg-type
     attempt.progress(1)  # expect: unused-coroutine
+    await attempt.step("size", len, 1)  # expect: call-overload
+    (await attempt.step("size", len, [1])).upper()  # expect: attr-defined
 
 
 @handles("async in a thread", run_in="thread")  # expect: type-var

@@ -34,6 +34,27 @@ async def loose(attempt: Attempt[dict[str, Any]]) -> dict[str, Any]:
     return {"fence": attempt.fence, **attempt.args}
 
 
+def found(count: int, *, scale: float = 1.0) -> Found:
+    return Found(round(count * scale))
+
+
+async def found_later(count: int) -> list[Found]:
+    return [Found(count)]
+
+
+@handles("steps")
+async def steps(attempt: Attempt[Wanted]) -> int:
+    one: Found = await attempt.step("one", found, 1, scale=2.0)
+    many: list[Found] = await attempt.step("many", found_later, 2)
+    return one.total + len(many)
+
+
+@handles("steps in a thread", run_in="thread")
+def steps_in_a_thread(attempt: SyncAttempt[Wanted]) -> int:
+    one: Found = attempt.step("one", found, 1, scale=2.0)
+    return one.total
+
+
 @handles("in the loop", run_in="loop", backoff=lambda failures: 2.0 * failures)
 async def in_the_loop(attempt: Attempt[Wanted]) -> int:
     return attempt.args.count

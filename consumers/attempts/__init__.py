@@ -1,0 +1,1 @@
+"""What an attempt is made of: facts, reports, steps, waits and children."""
