@@ -1,0 +1,1 @@
+"""Files to run Tailrace with: images, compose, systemd, Kubernetes, users of the store."""
