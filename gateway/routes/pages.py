@@ -95,6 +95,12 @@ async def job_page(_: Backend, request: Request, __: str) -> Response:
     return send_file(request, "index.html")
 
 
+@route("GET", "/docs", PUBLIC, {200: PAGE, 304: UNCHANGED}, asks=(IF_NONE_MATCH,), store=False)
+async def docs_page(_: Backend, request: Request) -> Response:
+    """Every route of /openapi.json, for people."""
+    return send_file(request, "docs.html")
+
+
 @file_route("/page/{name}", asks=(FILE_NAME, IF_NONE_MATCH))
 async def page_file(_: Backend, request: Request, name: str) -> Response:
     """One file of the page."""

@@ -44,6 +44,7 @@ def test_hardly_anything_is_public() -> None:
     public = {name for name, said in TABLE.items() if said.scope is PUBLIC}
     assert public == {
         "GET /",
+        "GET /docs",
         "GET /jobs/{job_id}",
         "GET /page/{name}",
         "GET /page/{folder}/{name}",

@@ -2,6 +2,7 @@
 
 import { sheet } from "../controls.js";
 import { draw, h } from "../dom.js";
+import { home } from "../words.js";
 
 await sheet("dialogs/dialog");
 
@@ -31,4 +32,5 @@ const KEYS = [["/", "find a job by its id"], ["j k", "next row, previous row"], 
 
 export const showKeys = () => dialog("help", "Keyboard shortcuts", h("form", { method: "dialog" },
   h("dl", null, KEYS.map(([keys, words, needs]) => [h("dt", { class: needs }, keys.split(" ").map((key) => h("kbd", null, key))), h("dd", { class: needs }, words)])),
+  h("p", null, h("a", { href: `${home}docs` }, "HTTP API")),
   h("menu", null, h("button", null, "Close"))));
