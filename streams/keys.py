@@ -30,6 +30,7 @@ PLATFORM_KEYS: Final = (
     "suspects",
     "due",
     "alarms",
+    "awaiting",
     "leases",
     "beats",
     "consumers",
@@ -47,10 +48,18 @@ PLATFORM_KEYS: Final = (
     "orders",
     "schedules",
     "ticks",
+    "outbox",
 )
 """What a platform has once; everything else belongs to one job."""
 
-JOB_KEYS: Final = {"record": "job", "log": "log", "args": "args", "steps": "steps"}
+JOB_KEYS: Final = {
+    "record": "job",
+    "log": "log",
+    "args": "args",
+    "steps": "steps",
+    "children": "children",
+    "signals": "signals",
+}
 """What a job has: the name used by transitions, and the word in the key."""
 
 PLATFORM_FORM: Final = r"[a-z0-9][a-z0-9_-]{0,31}"
@@ -106,7 +115,19 @@ def _platform(namespace: str, tag: str | None, name: str) -> "PlatformKeys":
 class PlatformKeys:
     """The keys of one platform, each built once. `Store.keys` makes them in the namespace of the store."""
 
-    __slots__ = ("_args", "_log", "_record", "_steps", "by_name", "own", "platform", "prefix", "tag")
+    __slots__ = (
+        "_args",
+        "_children",
+        "_log",
+        "_record",
+        "_signals",
+        "_steps",
+        "by_name",
+        "own",
+        "platform",
+        "prefix",
+        "tag",
+    )
 
     def __init__(self, platform: str, namespace: str = "", tag: str | None = None) -> None:
         self.platform = check_platform(platform)
@@ -114,7 +135,9 @@ class PlatformKeys:
         self.prefix = f"{_start(namespace)}{{{self.tag}}}{platform if tag else ''}:"
         self.by_name = {name: self.prefix + name.replace("_", ":") for name in PLATFORM_KEYS}
         self.own = tuple(self.by_name.values())  # in the order of PLATFORM_KEYS
-        self._record, self._log, self._args, self._steps = (f"{self.prefix}{word}:" for word in JOB_KEYS.values())
+        self._record, self._log, self._args, self._steps, self._children, self._signals = (
+            f"{self.prefix}{word}:" for word in JOB_KEYS.values()
+        )
 
     def __getitem__(self, name: str) -> str:
         return self.by_name[name]
@@ -161,6 +184,13 @@ class PlatformKeys:
     def steps(self, key: str) -> str:
         return self._steps + key
 
+    def children(self, key: str) -> str:
+        """The jobs that a job spawned, and what became of them."""
+        return self._children + key
+
+    def signals(self, key: str) -> str:
+        return self._signals + key
+
     def id(self, key: str) -> str:
         return join_id(self.platform, key)
 
@@ -175,6 +205,11 @@ def job_of_record(name: str) -> tuple[str, str]:
     tag, _, rest = name.partition("{")[2].partition("}")
     platform, _, record = rest.partition(":")
     return platform or tag, record.removeprefix(f"{JOB_KEYS['record']}:")
+
+
+def await_alarm(key: str) -> str:
+    """The member of `alarms` at which a job goes on although what it awaits has not come."""
+    return f"^{key}"
 
 
 def join_id(platform: str, key: str) -> str:

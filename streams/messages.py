@@ -76,6 +76,12 @@ class Record(Struct, frozen=True):
     cancel: str | None = None
     step_bytes: int = 0  # of all its steps, names and values
     error: str | None = None  # the type of the error of a failed job
+    awaits: str | None = None  # `join`, `signal <name> <place>` or, while it is delayed, `sleep <place>`
+    until_ms: int | None = None  # when it goes on although what it awaits has not come
+    join: str | None = None  # the number of its last join
+    wanted: int = 0  # children that this join still needs
+    join_fails: int = 0  # 1: the first of them that does not complete ends the join
+    join_failed: int = 0  # 1: one of them did not
 
     @property
     def started_ms(self) -> int | None:

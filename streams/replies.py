@@ -13,7 +13,8 @@ from tailrace.streams.store.connection import Command, Store
 FEED_COUNT = 200  # entries of one stream in one read
 
 NUMBERS = frozenset(
-    {"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms", "rest_ms", "step_bytes"}
+    {"seq", "attempt", "failures", "crashes", "earlier", "ended_ms", "first_ms", "rest_ms", "step_bytes", "until_ms"}
+    | {"wanted", "join_fails", "join_failed"}
 )
 
 

@@ -32,7 +32,9 @@ from msgspec import Struct
 
 from tailrace.streams.keys import BANDS, FRONT, GROUP, JOB_KEYS, PLATFORM_KEYS
 
-BRINGING = frozenset({"submitting", "scheduling", "ticking"})  # new work: these scripts are refused when memory is full
+BRINGING = frozenset(
+    {"submitting", "spawning", "scheduling", "ticking"}
+)  # new work: these scripts are refused when memory is full
 
 OF_BANDS = {
     table: {band: f"{word}_{band}" for band in BANDS} for table, word in (("jobs", "jobs"), ("fronts", "front"))

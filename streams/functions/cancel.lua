@@ -25,7 +25,7 @@ if state == 'running' then
   lease.renew(key, nonce, reported, seq, rest .. lease.STOP)
   return 'cancelling'
 end
-if state ~= 'waiting' and state ~= 'delayed' then
+if state ~= 'waiting' and state ~= 'delayed' and state ~= 'awaiting' then
   return state == 'cancelled' and 'again' or state
 end
 places.leave(key, job)

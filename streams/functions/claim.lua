@@ -1,7 +1,7 @@
 -- claim: open attempts for as many jobs as there is room for, band by band, the front of each before its line.
 -- Script  settling
 -- Uses  calls ends entries gates history lease places rates waking
--- KEYS  jobs fronts unfinished suspects due alarms leases control starts
+-- KEYS  jobs fronts unfinished suspects due alarms awaiting leases control starts
 -- ARGV  owner        the consumer that claims
 --       deadline_ms  its silence after which the lease counts as lost
 --       company      what else its process runs: some | none | locked: nothing, and nothing starts before the answer
@@ -43,9 +43,10 @@ if #wanted > 0 and call('EXISTS', keys.leases) == 1 then -- where nothing runs, 
   for i, text in ipairs(call('HMGET', keys.leases, unpack(wanted))) do
     if text then
       local key, given = lease.read(text)
-      local job = call('HMGET', key_of('job', key), 'attempt', 'kind', 'options')
+      local job = call('HMGET', key_of('job', key), 'attempt', 'kind', 'options', 'marks')
       local found = call('XRANGE', keys.jobs[given.band], given.entry, given.entry)[1]
-      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, job[3], past(key_of('job', key)))
+      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, lease.options_of(job[3], job[4]),
+        past(key_of('job', key)))
       company, alone = 'some', alone or lease.mark(given.marks, 'alone')
     else
       fresh[#fresh + 1] = wanted[i]
@@ -61,8 +62,8 @@ local called_us = calls.come(owner)
 local room = #wanted
 local opens -- when the platform's hold or rate lets another start
 local fronts = keys.fronts
-local plain = call('EXISTS', keys.unfinished, keys.suspects, keys.due, keys.alarms, keys.control, fronts.urgent, fronts.high,
-  fronts.normal, fronts.low) == 0 -- as most are: there is nothing but the lines
+local plain = call('EXISTS', keys.unfinished, keys.suspects, keys.due, keys.alarms, keys.awaiting, keys.control, fronts.urgent,
+  fronts.high, fronts.normal, fronts.low) == 0 -- as most are: there is nothing but the lines
 local state = plain and {} or call('HMGET', keys.control, 'paused', 'held_until_ms', 'timekeeper', 'lane',
   'lane_since_us', 'lane_free_ms', 'reserved')
 if state[1] then
@@ -170,7 +171,7 @@ local function open(band, entry, fields, alone)
   history.tell(key, seq, started .. ' ' .. history.body(attempt, 'started', owner))
   lease.grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms,
     lease.marks_of(alone, order == 'strict', job[7]))
-  hand_over(nonce, key, attempt, job[3], fields, job[6], failures, age, waited)
+  hand_over(nonce, key, attempt, job[3], fields, job[7] and lease.options_of(job[6], job[7]) or job[6], failures, age, waited)
 end
 
 -- Takes a job by its name, by force if need be; answers whether it started.
@@ -337,7 +338,7 @@ local others = full and calls.others_idle(owner)
 if others and #wanted > 0 and rated and not opens then
   opens = select(2, rates.may_start(keys.starts, rate, rate_ms))
 end
-local remains = (opens or others) and calls.waiting(taken) > 0 -- something may be left in line
+local remains = (opens or others) and calls.waiting(taken, plain) > 0 -- something may be left in line
 if remains and opens then
   call('ZADD', keys.alarms, format('%.0f', opens), '~')
   alarmed = true

@@ -5,12 +5,15 @@
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       event  attempt, status, worker and result, as they are kept
--- Returns  ok | cancelled | again | lost
+-- Returns  ok | cancelled | large: its parent cannot keep so much, and nothing changed | again | lost
 local job, refused = lease.own(record, key, nonce, 'completed')
 if not job then
   return refused
 end
 local answer = ends.obeyed(record, key, job)
+if not answer and #event > NEWS_BYTES and lease.mark(job.marks, 'parent') then
+  return 'large'
+end
 if not answer then
   ends.finish(record, key, job, 'completed', event)
 end

@@ -1,7 +1,7 @@
 -- mend: put jobs that no list names back in line: a page of what was handed out, or the jobs that are named.
 -- Script  tending
 -- Uses  ends entries lease places
--- KEYS  jobs fronts suspects due alarms limits orders leases beats
+-- KEYS  jobs fronts suspects due alarms awaiting limits orders leases beats
 -- ARGV  names   keys of the jobs to look at, separated by spaces; empty: the next page
 --       cursor  where the last page ended, as it was answered; empty: at the beginning
 --       most    how many entries a page has at most
@@ -42,7 +42,7 @@ local function waits_for_order(key, job, order)
     local state = redis.pcall('HGET', key_of('job', head), 'state')
     if head == key then
       return false
-    elseif state == 'waiting' or state == 'delayed' or state == 'running' then
+    elseif state == 'waiting' or state == 'delayed' or state == 'awaiting' or state == 'running' then
       return true
     end
     call('ZREM', line, head) -- it has ended, or is not kept any more
@@ -65,13 +65,27 @@ local function named(key, job)
     or call('ZSCORE', keys.suspects, key) or (limit and waits_for_limit(key, limit)) or (order and waits_for_order(key, job, order))
 end
 
+-- Whether a job that awaits something was put right: what it awaits is there, or would not be noticed. One that is named
+-- goes on in any case, and awaits anew what is not there.
+local function awaits_in_vain(record, key, job)
+  local field = call('HMGET', record, 'wanted', 'until_ms')
+  local name = match(job.awaits or '', '^signal (%S+) ')
+  if names ~= '' or name and call('HEXISTS', key_of('signals', key), name) == 1
+    or not name and tonumber(field[1] or 0) <= 0 then
+    places.go_on(record, key, job)
+    return true
+  end
+  local listed = call('ZADD', keys.awaiting, 'NX', now_ms, key)
+  return listed + (field[2] and call('ZADD', keys.alarms, 'NX', field[2], '^' .. key) or 0) > 0
+end
+
 -- Whether one job was put right.
 local function put_right(key)
   local record = key_of('job', key)
   local state, job = places.standing(record)
   if state == 'running' then
     return lost_its_lease(record, key, job)
-  elseif state ~= 'waiting' and state ~= 'delayed' then
+  elseif state ~= 'waiting' and state ~= 'delayed' and state ~= 'awaiting' then
     return false
   end
   local before = job.entry
@@ -83,7 +97,9 @@ local function put_right(key)
     end
     entries.hold(record, key, job)
   end
-  if state == 'delayed' and not call('ZSCORE', keys.due, key) then
+  if state == 'awaiting' then
+    return awaits_in_vain(record, key, job)
+  elseif state == 'delayed' and not call('ZSCORE', keys.due, key) then
     call('ZADD', keys.due, now_ms, key) -- nobody knows for how long it should rest
     ring()
     return true

@@ -1,6 +1,6 @@
 -- tally: count what waits on a platform, and what has ever ended there, by outcome.
 -- Script  tending
--- KEYS  jobs leases due control
+-- KEYS  jobs leases due awaiting control
 -- Returns  how many jobs wait, and how many have ever ended completed, failed and cancelled, and how many attempts were ever lost
 local standing, ended = 0, 0
 for _, band in ipairs(BANDS) do
@@ -15,5 +15,5 @@ for _, band in ipairs(BANDS) do
 end
 local counted = call('HMGET', keys.control, 'failed', 'cancelled', 'lost')
 local failed, cancelled = tonumber(counted[1] or 0), tonumber(counted[2] or 0)
-local waiting = math.max(0, standing - call('HLEN', keys.leases) - call('ZCARD', keys.due))
+local waiting = math.max(0, standing - call('HLEN', keys.leases) - call('ZCARD', keys.due) - call('ZCARD', keys.awaiting))
 return { waiting, math.max(0, ended - failed - cancelled), failed, cancelled, tonumber(counted[3] or 0) }

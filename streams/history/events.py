@@ -40,6 +40,9 @@ class Event(Struct, frozen=True, omit_defaults=True):
     until: str | None = None
     expiresAt: str | None = None
     by: str | None = None
+    awaits: str | None = msgspec.field(default=None, name="for")  # `children` or `signal`
+    pending: int | None = None  # children that have not ended
+    signal: str | None = None
 
 
 class End(Struct):

@@ -68,7 +68,7 @@ def test_a_script_is_known_by_the_digest_of_its_text() -> None:
 
 def test_only_what_brings_work_is_refused_when_memory_is_full() -> None:
     refused = {name for name in SCRIPTS if script(name).text.startswith("#!lua\n")}
-    assert refused == BRINGING == {functions()[name].script for name in ("submit", "schedule", "tick")}
+    assert refused == BRINGING == {functions()[name].script for name in ("submit", "spawn", "schedule", "tick")}
     assert all(script(name).text.startswith("#!lua flags=allow-oom\n") for name in set(SCRIPTS) - BRINGING)
 
 
@@ -111,5 +111,8 @@ def test_scripts_build_the_keys_that_python_knows() -> None:
     text = "".join(script(name).text for name in SCRIPTS)
     keys = PlatformKeys("kurly")
     named = (keys.record, keys.log, keys.args, keys.steps, keys.order, keys.parked, keys.starts, keys.dedupe)
-    known = {key("").removeprefix(keys.prefix).removesuffix(":") for key in (*named, keys.holds, keys.bell)}
+    known = {
+        key("").removeprefix(keys.prefix).removesuffix(":")
+        for key in (*named, keys.children, keys.signals, keys.holds, keys.bell)
+    }
     assert set(re.findall(r"key_of\('(\w+)'", text)) == known

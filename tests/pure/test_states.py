@@ -32,8 +32,8 @@ def test_every_state_that_can_be_entered_can_be_left_towards_an_end() -> None:
         assert reached & ENDED
 
 
-def test_a_job_begins_by_being_submitted() -> None:
-    assert {change.transition for change in CHANGES if change.before is None} == {"submit", "tick"}
+def test_a_job_begins_by_being_submitted_or_spawned() -> None:
+    assert {change.transition for change in CHANGES if change.before is None} == {"submit", "spawn", "tick"}
 
 
 @pytest.mark.parametrize("state", State)

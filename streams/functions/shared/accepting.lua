@@ -71,7 +71,7 @@ function accepting.accept(record, args, key, band, kind, payload, fingerprint, r
     call('HSET', record, 'options', extra.options)
   end
   local marks = {}
-  for _, name in ipairs({ 'order', 'limit', 'keep', 'dedupe' }) do
+  for _, name in ipairs({ 'order', 'limit', 'keep', 'dedupe', 'parent' }) do
     if extra[name] and not (name == 'dedupe' and extra.mode == 'throttle') then
       marks[#marks + 1] = name .. '=' .. extra[name]
     end

@@ -1,6 +1,6 @@
 -- calls: which consumers look for work: what a claim tells of its owner, and when others are called instead.
 -- Uses  gates
--- KEYS  jobs due alarms leases beats idle called control
+-- KEYS  jobs due alarms awaiting leases beats idle called control
 
 -- A consumer that claims is not called any more; answers when it was called, if it was.
 function calls.come(owner)
@@ -16,9 +16,13 @@ function calls.others_idle(owner)
   return call('EXISTS', keys.idle) == 1 and (call('ZREM', keys.idle, owner) == 0 or call('EXISTS', keys.idle) == 1)
 end
 
--- How many jobs wait in line: those that have not ended, do not run and do not rest. `taken`: leases not yet written.
-function calls.waiting(taken)
-  local count = -call('HLEN', keys.leases) - taken - call('ZCARD', keys.due)
+-- How many jobs wait in line: those that have not ended, do not run and do not rest. `taken`: leases not yet written;
+-- `plain`: none rests.
+function calls.waiting(taken, plain)
+  local count = -call('HLEN', keys.leases) - taken
+  if not plain then
+    count = count - call('ZCARD', keys.due) - call('ZCARD', keys.awaiting)
+  end
   for band, line in pairs(keys.jobs) do
     count = count + call('XLEN', line) - (settled[band] and #settled[band] or 0)
   end

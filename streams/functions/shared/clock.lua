@@ -21,7 +21,14 @@ function shorten.due(key, at)
 end
 
 function shorten.alarms(alarm, at)
-  if string.sub(alarm, 1, 1) ~= '!' and at > tonumber(now_ms) then -- a rate: a claim knows whether it is still closed
+  local kind, name = match(alarm, '^(.)(.*)$')
+  if kind == '^' then
+    local length = tonumber(call('HGET', key_of('job', name), 'rest_ms') or nil)
+    if length and at - now_ms > length then
+      call('ZADD', keys.alarms, 'XX', format('%.0f', now_ms + length), alarm)
+      return true
+    end
+  elseif kind ~= '!' and at > tonumber(now_ms) then -- a rate: a claim knows whether it is still closed
     call('ZADD', keys.alarms, 'XX', now_ms, alarm)
     return true
   end

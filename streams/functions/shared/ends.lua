@@ -1,5 +1,5 @@
 -- ends: the end of a job, and what brings it about before its handler does.
--- Uses  entries history lease places retention
+-- Uses  entries flows history lease places retention
 -- KEYS  ended_kept
 
 -- The one end of a job: state, event, entry, lease and retention in one fact.
@@ -9,9 +9,12 @@ function ends.finish(record, key, job, state, event)
   lease.drop(job)
   if state ~= 'completed' then
     retention.keep(record, key, job, state, event, seq)
+    if state == 'cancelled' then
+      flows.cancel_children(key)
+    end
   end
   add(settled, job.band, job.entry)
-  local kept = #job.marks > 0 and ends.heed_marks(key, job)
+  local kept = #job.marks > 0 and ends.heed_marks(key, job, event)
   if state == 'completed' and not kept then -- by far the most: a list keeps the order of their ends at a fifth of the cost
     completed[#completed + 1] = key
   end
@@ -26,8 +29,11 @@ function ends.obeyed(record, key, job)
   end
 end
 
--- The end of a job with marks: what they hold is given back. Answers whether the job is kept for a time of its own.
-function ends.heed_marks(key, job)
+-- The end of a job with marks: its parent hears of it, and what they hold is given back. Answers whether the job is kept for a time of its own.
+function ends.heed_marks(key, job, event)
+  if lease.mark(job.marks, 'parent') then
+    flows.tell_parent(key, job, event)
+  end
   local keep, dedupe = lease.mark(job.marks, 'keep'), lease.mark(job.marks, 'dedupe')
   if dedupe then
     retention.free_dedupe(dedupe, key)

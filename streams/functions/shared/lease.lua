@@ -44,7 +44,7 @@ end
 
 -- The job of an attempt that changes more than the history: both its lease and its record must know of it. Else why not:
 -- `again`, it brought the job to a goal before, or `lost`, it is not, or no longer, its job.
-function lease.own(record, key, nonce, goal, other_goal)
+function lease.own(record, key, nonce, goal, other_goal, third_goal)
   local job = lease.fence(key, nonce)
   if job then
     if lease.stands(record, job) then
@@ -52,7 +52,7 @@ function lease.own(record, key, nonce, goal, other_goal)
     end
   elseif goal then
     local known = call('HMGET', record, 'state', 'nonce')
-    if known[2] == nonce and (known[1] == goal or known[1] == other_goal) then
+    if known[2] == nonce and (known[1] == goal or known[1] == other_goal or known[1] == third_goal) then
       return nil, 'again'
     end
   end
@@ -105,6 +105,15 @@ lease.STOP = ' cancel=1'
 -- Whether the marks, or a lease with them, say that the job is asked to stop.
 function lease.asked_to_stop(marks)
   return string.find(marks, lease.STOP, 1, true)
+end
+
+-- The options of a job as its consumer gets them: one that has a parent tells it.
+function lease.options_of(options, marks)
+  local parent = marks and match(' ' .. marks, ' parent=(%S+)')
+  if not parent then
+    return options
+  end
+  return '{"parent":"' .. parent .. '"' .. (options and ',' .. string.sub(options, 2) or '}')
 end
 
 -- The marks of a lease: `alone`, its process runs nothing else; `strict`, it keeps its place; then those of its record.

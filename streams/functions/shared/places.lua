@@ -1,6 +1,6 @@
 -- places: where a job stands while no attempt runs it: at the front, beside the line, at rest.
 -- Uses  entries history lease rates
--- KEYS  fronts unfinished suspects due alarms control limits orders
+-- KEYS  fronts unfinished suspects due alarms awaiting control limits orders
 
 -- A job that waited for something else comes to the front of its priority. One that is there keeps its place, and so
 -- does one that was submitted as the first of all: it stands at the front of the urgent ones, whatever its band.
@@ -112,11 +112,67 @@ function places.rest(record, key, job, until_ms, event, skip, length_ms)
   ring()
 end
 
+-- The job awaits children or a signal, which the record says; until a time, if there is one, with its length. It is
+-- not stranded. In strict order others start meanwhile: its children may be among them.
+function places.await(record, key, job, event, skip, until_ms, length_ms)
+  local seq = history.emit(key, job, event)
+  call('HSET', record, 'state', 'awaiting', 'seq', seq)
+  lease.drop(job)
+  entries.hold(record, key, job)
+  call('ZADD', keys.awaiting, now_ms, key)
+  if until_ms then
+    places.note_length(record, length_ms)
+    call('HSET', record, 'until_ms', until_ms)
+    call('ZADD', keys.alarms, until_ms, '^' .. key)
+    ring()
+  end
+  places.let_go(key, job, skip)
+end
+
+-- A job that rested comes in line again, at the front of its priority. Others of its order may have passed it.
+local function come_back(key, job, score)
+  local order = lease.mark(job.marks, 'order')
+  if order then
+    call('ZADD', key_of('order', order), 'NX', score, key)
+  end
+  places.come_forward(key, score, job.band)
+end
+
+-- The time of a delayed job has come. If it slept, that sleep is over, whatever the clock says later.
+function places.come_due(record, key, job)
+  local score, place = entries.acceptance(job.entry), job.awaits and match(job.awaits, '^sleep (.*)$')
+  if place then
+    call('HSET', key_of('steps', key), place, 'true')
+    call('HDEL', record, 'awaits')
+  end
+  call('HSET', record, 'state', 'waiting')
+  come_back(key, job, score)
+end
+
+-- What a job awaits has come, or its time is over: from awaiting to waiting.
+function places.go_on(record, key, job)
+  local score = entries.acceptance(job.entry)
+  call('HSET', record, 'state', 'waiting')
+  call('HDEL', record, 'awaits', 'until_ms')
+  call('ZREM', keys.awaiting, key)
+  call('ZREM', keys.alarms, '^' .. key)
+  come_back(key, job, score)
+end
+
+-- Nothing came in time. A signal that comes later does not change what this wait for it has answered.
+function places.time_out(record, key, job)
+  local place = match(job.awaits or '', '^signal %S+ (.*)$')
+  if place then
+    call('HSETNX', key_of('steps', key), place, '"timeout"')
+  end
+  places.go_on(record, key, job)
+end
+
 -- What a record tells of a job that nobody runs.
 function places.standing(record)
-  local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt', 'marks')
-  return field[1], { seq = field[2] or 1, entry = field[3], band = field[4] or 'normal', attempt = field[5],
-    marks = field[6] and ' ' .. field[6] or '' }
+  local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt', 'marks', 'awaits')
+  return field[1], { state = field[1], seq = field[2] or 1, entry = field[3], band = field[4] or 'normal',
+    attempt = field[5], marks = field[6] and ' ' .. field[6] or '', awaits = field[7] }
 end
 
 -- A job that nobody runs leaves every place it may stand at.
@@ -125,6 +181,10 @@ function places.leave(key, job)
   call('ZREM', keys.fronts.urgent, key) -- where one that was submitted as the first of all stands
   call('ZREM', keys.due, key)
   call('ZREM', keys.suspects, key)
+  if job.state == 'awaiting' then
+    call('ZREM', keys.awaiting, key)
+    call('ZREM', keys.alarms, '^' .. key)
+  end
   if call('ZREM', keys.unfinished, key) == 1 then -- it held up all others
     ring()
   end

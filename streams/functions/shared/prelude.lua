@@ -9,6 +9,7 @@
 -- Each call makes its closures, and Lua finds what they use from the newest local on: what most of them use comes last.
 local gather, read_leases, holds, flush_holders, flush_leases, call_idle, at, call_lane, flush_feed, flush
 local ANSWER_BYTES = 1024 * 1024 -- no call answers much more, but for one job or step; the rest comes with the next
+local NEWS_BYTES = 256 * 1024      -- of the end of a child, as its parent keeps it
 local MOST_CALLS = 16            -- in one call; a consumer that cannot take all there is calls the next one
 local answered         -- bytes of args and steps that this call answers
 local settled          -- band -> entries whose jobs have ended

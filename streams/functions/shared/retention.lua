@@ -56,6 +56,7 @@ function retention.remove(key)
   if type(dedupe) == 'string' then
     retention.free_dedupe(dedupe, key)
   end
-  call('UNLINK', record, key_of('log', key), key_of('args', key), key_of('steps', key))
+  call('UNLINK', record, key_of('log', key), key_of('args', key), key_of('steps', key), key_of('children', key),
+    key_of('signals', key))
   call('ZREM', keys.alarms, '!' .. key)
 end

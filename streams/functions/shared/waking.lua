@@ -1,5 +1,5 @@
 -- waking: what happens when its time comes, for the transitions that look at the clock: `claim` and `wake`.
--- Uses  clock ends entries history lease places
+-- Uses  clock ends history places
 -- KEYS  due alarms
 
 local MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
@@ -15,12 +15,7 @@ function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
     local record = key_of('job', key)
     local fine, state, job = pcall(places.standing, record)
     if fine and state == 'delayed' then
-      call('HSET', record, 'state', 'waiting')
-      local order = lease.mark(job.marks, 'order')
-      if order then -- others may have passed it
-        call('ZADD', key_of('order', order), 'NX', entries.acceptance(job.entry), key)
-      end
-      places.come_forward(key, entries.acceptance(job.entry), job.band)
+      pcall(places.come_due, record, key, job)
     end
   end
   local rung_alarms = call('ZRANGE', keys.alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE, 'WITHSCORES')
@@ -35,7 +30,11 @@ function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
     else
       local record = key_of('job', name)
       local fine, state, job = pcall(places.standing, record)
-      if fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
+      if kind == '^' then
+        if fine and state == 'awaiting' then
+          pcall(places.time_out, record, name, job)
+        end
+      elseif fine and (state == 'waiting' or state == 'delayed') and not job.attempt then
         places.leave(name, job)
         ends.fail(record, name, job, 'expired', 'Expired', 'it was not started in time',
           ',"expiresAt":"' .. history.iso(tonumber(rung_alarms[i + 1])) .. '"')

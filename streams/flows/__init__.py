@@ -1,0 +1,1 @@
+"""Jobs that spawn and await other jobs: what they bring in line, and how the news travels between platforms."""

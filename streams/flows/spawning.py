@@ -1,0 +1,53 @@
+"""Jobs that a running attempt brings in line, page by page."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Job
+from tailrace.streams.operations import Operation, call
+from tailrace.streams.transitions import ARGS_ROOM
+
+MOST_CHILDREN = 10_000  # that a job may bring in line in all
+PAGE, PAGE_BYTES = 100, 512 * 1024  # of one call: a few milliseconds of the server's time
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class NewJob(NamedTuple):
+    """A job that an attempt brings in line; as a child it brings its end to the job that spawned it."""
+
+    job: Job
+    fingerprint: str
+    child: bool = True
+
+
+def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """The jobs as they fit into calls of `spawn`."""
+    start = size = 0
+    for place, new in enumerate(jobs):
+        size += len(new.job.args)
+        if place > start and (place - start == PAGE or size > PAGE_BYTES):
+            yield jobs[start:place]
+            start, size = place, len(new.job.args)
+    if start < len(jobs):
+        yield jobs[start:]
+
+
+def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob]) -> Operation:
+    """The operation that brings one page in line. Its script is not that of `commit`: it is a call by itself."""
+    packed = [
+        (
+            new.job.id,
+            int(new.child),
+            new.job.options.priority,
+            new.job.kind,
+            new.job.args.decode(),
+            new.fingerprint,
+            new.job.options.extras(),
+        )
+        for new in jobs
+    ]
+    return call.spawn(keys, key=key, nonce=nonce, most=MOST_CHILDREN, room=ARGS_ROOM, jobs=_pack(packed))

@@ -1,0 +1,136 @@
+"""spawn: a running attempt brings jobs in line, each once, and only while it owns its job."""
+
+import pytest
+
+from tailrace.streams.states import State
+from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
+from tests.support.flowing import child_of, children, ended, other, outbox, spawn
+
+
+async def test_a_child_of_the_same_platform_stands_in_line_at_once(desk: Desk) -> None:
+    held = await desk.start()
+    assert await spawn(desk, held, "shop.b") == ["spawned"]
+    record = await desk.record("b")
+    assert (record.state, record.marks) == (State.WAITING, "parent=shop.a")
+    assert await children(desk, "a") == {"shop.b": ""}
+    (child,) = await desk.claim()
+    assert (child.key, child.options) == ("b", b'{"parent":"shop.a"}')
+
+
+async def test_a_child_of_another_platform_goes_to_the_outbox(desk: Desk) -> None:
+    held = await desk.start()
+    assert await spawn(desk, held, "kurly.b") == ["spawned"]
+    assert await outbox(desk) == ["submit kurly.b"]
+    assert await children(desk, "a") == {"kurly.b": ""}
+
+
+async def test_a_repeated_spawn_brings_nothing_twice(desk: Desk) -> None:
+    held = await desk.start()
+    await spawn(desk, held, "shop.b", "kurly.c")
+    async with untouched(desk.store):
+        assert await spawn(desk, held, "shop.b", "kurly.c") == ["again", "again"]
+    await desk.reclaim(held)
+    (held,) = await desk.claim("bob")
+    assert held.key == "a"
+    assert await spawn(desk, held, child_of("shop.b", b"[1]"), "shop.d", "shop.d") == ["again", "spawned", "again"]
+
+
+async def test_a_job_that_is_only_submitted_is_no_child(desk: Desk) -> None:
+    held = await desk.start()
+    jobs = [child_of(job, child=False, priority="high") for job in ("shop.b", "kurly.c")]
+    assert await spawn(desk, held, *jobs) == ["spawned", "spawned"]
+    assert await children(desk, "a") == {"shop.b": ".", "kurly.c": "."}
+    assert (await desk.record("b")).marks is None
+    (job,) = await desk.claim()
+    await desk.complete(job)
+    assert await children(desk, "a") == {"shop.b": ".", "kurly.c": "."}
+
+
+async def test_options_of_a_child_stay_with_it(desk: Desk) -> None:
+    held = await desk.start()
+    await spawn(desk, held, child_of("shop.b", attempts=7, order_key="o", priority="urgent"))
+    record = await desk.record("b")
+    assert (record.marks, record.band) == ("order=o parent=shop.a", "urgent")
+    (child,) = await desk.claim()
+    assert child.options == b'{"parent":"shop.a","attempts":7}'
+    assert (await desk.claim_as("ann", [child.nonce]))[0].options == child.options, "and so in a repeated claim"
+
+
+async def test_only_the_current_attempt_spawns(desk: Desk) -> None:
+    old = await desk.start()
+    await desk.reclaim(old)
+    await desk.claim("bob")
+    async with untouched(desk.store):
+        for nonce in (old.nonce, NOBODY, ""):
+            assert await spawn(desk, old, "shop.b", "kurly.c", nonce=nonce) == "lost"
+
+
+async def test_an_attempt_that_is_asked_to_stop_spawns_nothing(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.cancel("a")
+    async with untouched(desk.store):
+        assert await spawn(desk, held, "shop.b") == "cancelled"
+
+
+async def test_a_job_has_a_bounded_number_of_children(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.streams.flows.spawning.MOST_CHILDREN", 2)
+    held = await desk.start()
+    assert await spawn(desk, held, "shop.b", "shop.c") == ["spawned", "spawned"]
+    async with untouched(desk.store):
+        assert await spawn(desk, held, "shop.b", "shop.d") == "full"
+        assert await spawn(desk, held, "shop.c", "shop.b") == ["again", "again"]
+
+
+async def test_a_child_with_the_id_of_another_job_is_refused(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.submit("b", args=b"[9]")
+    async with untouched(desk.store):
+        assert await spawn(desk, held, "shop.b") == ["conflict"]
+
+
+async def test_a_child_that_had_ended_before_has_its_end_at_once(desk: Desk) -> None:
+    held = await desk.start()
+    await spawn(desk, held, "shop.b")
+    (child,) = await desk.claim()
+    await desk.complete(child, 3)
+    await desk.store.command("DEL", desk.keys.children("a"))  # as if the parent were another job of the same id
+    assert await spawn(desk, held, "shop.b") == ["spawned"]
+    assert await children(desk, "a") == {"shop.b": ended(3).decode()}
+
+
+async def test_a_child_cannot_wait_behind_its_parent(desk: Desk) -> None:
+    await desk.submit("a", order_key="o")
+    (held,) = await desk.claim()
+    async with untouched(desk.store):
+        assert await spawn(desk, held, child_of("shop.b", order_key="o")) == ["order"]
+    assert await spawn(desk, held, child_of("shop.c", order_key="other")) == ["spawned"]
+    assert await spawn(desk, held, child_of("shop.d", order_key="o", child=False)) == ["spawned"]
+
+
+async def test_a_corrupt_child_disturbs_no_other(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.store.command("SET", desk.keys.record("b"), "x")
+    assert await spawn(desk, held, "shop.b", "shop.c") == ["corrupt", "spawned"]
+    assert await children(desk, "a") == {"shop.c": ""}
+
+
+async def test_an_idle_consumer_is_called_for_a_child(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.asleep("zoe")
+    await spawn(desk, held, "shop.b")
+    assert await desk.called() == ["zoe"]
+
+
+async def test_a_child_is_spawned_after_the_server_forgot_the_script(desk: Desk) -> None:
+    held = await desk.start()
+    await forget_scripts(desk.store)
+    assert await spawn(desk, held, "shop.b") == ["spawned"]
+
+
+async def test_the_end_of_a_child_on_another_platform_goes_to_its_outbox(desk: Desk) -> None:
+    kurly = other(desk)
+    await kurly.transitions.submit([(child_of("kurly.b").job, "x")])
+    await desk.store.command("HSET", kurly.keys.record("b"), "marks", "parent=shop.a")
+    (child,) = await kurly.claim()
+    await kurly.complete(child)
+    assert await outbox(kurly) == ["arrive kurly.b"]
