@@ -16,6 +16,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Failure, encode
 from tailrace.streams.operations import Operation
 from tailrace.streams.policies import Policy
+from tailrace.streams.process.histogram import SIZES, TRIPS, Histogram
 from tailrace.streams.states import Status
 from tailrace.streams.store.commit import Committer, Heard
 
@@ -97,6 +98,7 @@ class StandIn(Committer):
     """Hears what one attempt says, and answers as the store would."""
 
     def __init__(self, claim: Claim, saved: Mapping[str, Any]) -> None:
+        self.batches, self.trips = Histogram.over(SIZES), Histogram.over(TRIPS)
         self.cancelling = False
         self.steps = dict(saved)
         self.outcome: asyncio.Future[HandlerOutcome] = asyncio.get_running_loop().create_future()
