@@ -14,6 +14,7 @@ from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.live.feed import Feed
 from tailrace.gateway.live.live import Live
+from tailrace.gateway.metrics.counters import CountedAnswers
 from tailrace.gateway.openapi import GROUPS
 from tailrace.gateway.replies import HANDLERS
 from tailrace.gateway.route_table import TABLE, Served
@@ -70,5 +71,6 @@ def create_app(settings: GatewaySettings) -> Starlette:
         applications.update({names: over(Narrowed(platforms, names)) for names in settings.keys.limited_to})
         front = Guard(settings.keys, store, Limits(settings.caps), settings.origins).stand_before(applications)
     front = Budget(front, settings.caps.body_bytes)
-    app.state.front = Sharing(front, settings.origins) if settings.origins else front
+    front = Sharing(front, settings.origins) if settings.origins else front
+    app.state.front = CountedAnswers(front, live.counters)
     return app

@@ -28,6 +28,7 @@ from tailrace.gateway.access.reach import Reach
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import BODY_BYTES, Body, read_body
 from tailrace.gateway.etags import tagged_reply
+from tailrace.gateway.metrics.counters import ROUTE
 from tailrace.gateway.problems import Code, encode
 from tailrace.gateway.replies import JSON, raw_reply
 
@@ -202,7 +203,12 @@ class Served(Route):
 
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         """How a path begins rules out most routes, for a tenth of what the regular expression costs."""
-        return super().matches(scope) if scope["path"].startswith(self._begins) else NO_MATCH
+        if not scope["path"].startswith(self._begins):
+            return NO_MATCH
+        found = super().matches(scope)
+        if found[0] is Match.FULL:
+            scope[ROUTE] = self.said.path
+        return found
 
     async def _serve(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)

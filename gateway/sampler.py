@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import anyio
 
+from tailrace.gateway.metrics.lookout import Lookout
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
@@ -25,9 +26,15 @@ class Sampler:
         self._transitions = transitions
         self._keys = [transitions.store.keys(platform) for platform in platforms]
         self.every_seconds = every_seconds
+        self.lookout = Lookout()
         self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
 
     async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.lookout.run)
+            await self._sample()
+
+    async def _sample(self) -> None:
         due = time.monotonic()
         while True:
             self.samples.append(await self.look())

@@ -65,7 +65,11 @@ class AllJobsStream(EventSourceResponse):
                 await self._live.heard.wait()
             # A client that has the head may act at once and expects to hear of that, but of nothing before it.
             self._unsent, self._unsent_bytes = [], 0
-            await super().__call__(scope, receive, send)
+            self._live.counters.clients += 1
+            try:
+                await super().__call__(scope, receive, send)
+            finally:
+                self._live.counters.clients -= 1
 
     async def _frames(self) -> AsyncIterator[bytes]:
         if not self._live.heard.is_set():
@@ -109,6 +113,7 @@ class AllJobsStream(EventSourceResponse):
             stop -= 1
             size -= len(self._unsent[stop])
         frames = b"".join(self._unsent[:stop])
+        self._live.counters.events_sent += stop
         del self._unsent[:stop]
         self._unsent_bytes -= size
         return frames

@@ -107,6 +107,8 @@ class Stream(Response):
         """Return when the job has ended, the client has left, or the gateway closes."""
         self._pulse(asyncio.get_running_loop())
         self._over = False
+        counters = self._live.counters
+        counters.clients += 1
         try:
             self._send()
             while not self._over:
@@ -118,6 +120,7 @@ class Stream(Response):
                     self._send()
         finally:
             self._over = True
+            counters.clients -= 1
             self._timer.cancel()
 
     def _pulse(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -140,7 +143,9 @@ class Stream(Response):
             self._generation = self._channel.generation
             self._cursor = 0
             before += RESET
-        self._cursor, events = self._channel.after(self._cursor)
+        seen = self._cursor
+        self._cursor, events = self._channel.after(seen)
+        self._live.counters.events_sent += self._cursor - seen
         over = self._cursor == self._channel.end and self._channel.ended
         if self._channel.gone and not self._channel.ended:  # a client that comes back gets 404
             return (before + RESET,), True

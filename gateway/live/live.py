@@ -9,6 +9,7 @@ import structlog
 
 from tailrace.gateway.live.channel import Channel, Watcher
 from tailrace.gateway.live.frames import JobFrame, frames_of
+from tailrace.gateway.metrics.counters import GatewayCounters
 from tailrace.streams.errors import AccessDenied, JobNotFound, NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint
@@ -41,6 +42,7 @@ class Live:
 
     def __init__(self, store: Store) -> None:
         self.closing = False
+        self.counters = GatewayCounters()
         self.watched = asyncio.Event()  # set while there is any channel: the feed is read only then
         self.heard = asyncio.Event()  # set while the feed is read: whatever happens is heard, or doubted
         self._store = store

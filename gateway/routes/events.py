@@ -14,6 +14,7 @@ from tailrace.gateway.live.frames import LargeEvent
 from tailrace.gateway.live.history_cache import Told, tag_of, told_of
 from tailrace.gateway.live.job_stream import PATH as STREAM_PATH
 from tailrace.gateway.live.job_stream import Stream
+from tailrace.gateway.metrics.counters import ROUTE
 from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import KNOWN, answer_to, raw_reply
 from tailrace.gateway.route_table import IF_NONE_MATCH, READ, STREAM, Answer, Parameter, group, kept, up_to
@@ -28,6 +29,7 @@ route = group("events")
 MOST = 1_000_000
 MOST_JOBS = 1000  # that one client of /api/events may name
 PATH = "/research/history/"
+ROUTE_PATH = PATH + "{job_id}"
 
 ATTEMPT: Final = Parameter(
     "HistoryAttempt", "query", "attempt", "Only the events of the attempt that counts.", {"enum": ["current"]}
@@ -67,6 +69,7 @@ def short_cut(backend: Backend, app: ASGIApp) -> ASGIApp:
         ):
             await app(scope, receive, send)
             return
+        scope[ROUTE] = ROUTE_PATH
         job_id = scope["path"][len(PATH) :]
         told = kept.get(job_id)
         if told is None:
@@ -108,7 +111,7 @@ async def tell(backend: Backend, keys: PlatformKeys, key: str, asked: bytes | No
 
 @route(
     "GET",
-    PATH + "{job_id}",
+    ROUTE_PATH,
     READ,
     kept("In order, each once.", list[Event], None),
     asks=(ATTEMPT, AFTER, LIMIT, IF_NONE_MATCH),

@@ -1,28 +1,125 @@
 """Metrics: what Prometheus reads is what the store holds."""
 
+import anyio
 import httpx2
-from prometheus_client.parser import text_string_to_metric_families
+import pytest
 
+from tailrace.gateway.metrics import lookout
+from tailrace.gateway.metrics.lookout import Lookout
+from tailrace.ops.up.own_store import OwnStore
+from tailrace.streams.errors import NoStore
+from tests.gateway.costs import TRIES, commands
+from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
+from tests.support.eventually import eventually
+from tests.support.samples import Samples
 
 
-async def test_metrics_count_what_is_there(http: httpx2.AsyncClient, desk: Desk) -> None:
-    await desk.submit("a", "b", "c", "d")
-    await desk.submit("later", delay_seconds=60)
-    running, failing = await desk.claim("ann", 2)
-    await desk.fail(failing)
-    await desk.transitions.pause(desk.keys, "somebody")
+async def scraped(http: httpx2.AsyncClient) -> Samples:
     answer = await http.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    samples = {
-        (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(answer.text)
-        for sample in family.samples
-    }
-    for state, count in {"running": 1, "waiting": 2, "delayed": 1, "failed": 1}.items():
-        assert samples["tailrace_jobs", *sorted(("research", state))] == count
-    assert samples["tailrace_paused", "research"] == 1
-    assert samples["tailrace_paused", "ably"] == 0
-    assert samples["tailrace_oldest_waiting_seconds", "research"] >= 0
+    return Samples(answer.text)
+
+
+async def test_metrics_count_what_is_there(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.submit("a", "b", "c", "d", "e")
+    await desk.submit("later", delay_seconds=60)
+    running, failing, lost = await desk.claim("ann", 3)
+    await desk.fail(failing)
+    await desk.reclaim(lost)
+    await desk.transitions.pause(desk.keys, "somebody")
+    seen = await scraped(http)
+    for state, count in {"running": 1, "waiting": 3, "delayed": 1, "failed": 1}.items():
+        assert seen.value("tailrace_jobs", platform="research", state=state) == count
+    assert seen.value("tailrace_paused", platform="research") == 1
+    assert seen.value("tailrace_paused", platform="ably") == 0
+    assert seen.value("tailrace_oldest_waiting_seconds", platform="research") >= 0
+    clock = int((await desk.store.command("TIME"))[0])
+    assert clock - 30 <= seen.value("tailrace_oldest_waiting_timestamp_seconds", platform="research") <= clock + 1
+    assert seen.value("tailrace_ended_total", platform="research", outcome="failed") == 1
+    assert seen.value("tailrace_lost_attempts_total", platform="research") == 1
     assert running.key == "a"
+
+
+async def test_metrics_tell_of_the_store_and_of_this_process(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.submit("a")
+    before = await scraped(http)
+    for path in ("/research/history/research.a", "/research/history/research.b", "/api/jobs/research.a", "/nothing/a"):
+        await http.get(path)
+    async with http.stream("GET", "/research/stream/research.a") as stream:
+        lines = stream.aiter_lines()
+        await anext(lines)
+        seen = await scraped(http)
+
+    def grown(route: str, code: str) -> float:
+        name = "tailrace_requests_total"
+        return seen.value(name, route=route, code=code) - before.value(name, route=route, code=code)
+
+    assert grown("/research/history/{job_id}", "200") == 1
+    assert grown("/research/history/{job_id}", "404") == 1
+    assert grown("/api/jobs/{job_id}", "200") == 1
+    assert grown("other", "404") == 1
+    assert seen.value("tailrace_sse_clients") == 1
+    assert seen.value("tailrace_sse_events_total") - before.value("tailrace_sse_events_total") >= 1
+    assert seen.value("tailrace_store_up") == 1
+    assert (seen.value("tailrace_store_evicts"), seen.value("tailrace_store_writes_failing")) == (0, 0)
+    assert seen.value("tailrace_store_memory_bytes") > 0
+    assert seen.value("tailrace_build_info", role="gateway") == 1
+    assert "process_resident_memory_bytes" in seen.names()
+    assert not any("research.a" in value for _, labels in seen for _, value in labels)
+
+
+async def test_metrics_are_answered_while_the_store_is_away(frail: OwnStore) -> None:
+    with GatewayProcess(frail.url) as gateway:
+        async with httpx2.AsyncClient(base_url=gateway.url, timeout=10) as http:
+            assert (await scraped(http)).value("tailrace_store_up") == 1
+            frail.stop()
+            seen = await scraped(http)
+            assert seen.value("tailrace_store_up") == 0
+            assert seen.value("tailrace_requests_total", route="/metrics", code="200") == 1
+            assert "tailrace_jobs" not in seen.names()
+
+
+async def test_a_scrape_costs_the_same_with_one_job_as_with_a_thousand(http: httpx2.AsyncClient, desk: Desk) -> None:
+    async def cost() -> int:
+        costs = []
+        for _ in range(TRIES):
+            before = await commands(desk.store)
+            await scraped(http)
+            costs.append(await commands(desk.store) - before)
+        return min(costs)
+
+    await desk.submit(*(f"first-{n}" for n in range(30)))
+    few = await cost()
+    await desk.submit(*(f"job-{n}" for n in range(1000)))
+    assert await cost() <= few
+
+
+async def test_consumers_are_watched_between_scrapes_and_not_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Looks:
+        count = 0
+
+        async def glance(self) -> None:
+            self.count += 1
+            if self.count == 1:
+                raise NoStore("away")
+
+    monkeypatch.setattr(lookout, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(lookout, "INTEREST_SECONDS", 0.2)
+    looks, watching = Looks(), Lookout()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watching.run)
+        await anyio.sleep(0.03)
+        assert looks.count == 0
+        watching.want(looks)  # type: ignore[arg-type] # all it needs
+
+        async def looked() -> bool:
+            return looks.count > 3
+
+        await eventually("it looks again and again, whatever happens", looked)
+        await anyio.sleep(0.3)  # the interest is over
+        seen = looks.count
+        await anyio.sleep(0.05)
+        assert looks.count == seen
+        tasks.cancel_scope.cancel()
