@@ -210,7 +210,8 @@ async def test_every_route_answers_as_it_is_described(
 
 async def look_at_the_process(ask: Witness) -> None:
     await ask("GET", "/", headers={"Accept": "text/html"})
-    for path in ("/", "/jobs/research.a", "/page/style.css", "/page/icon.svg", "/page/job/job.js", "/openapi.json"):
+    page = ("/", "/docs", "/jobs/research.a", "/page/style.css", "/page/icon.svg", "/page/job/job.js")
+    for path in (*page, "/openapi.json"):
         answer = await ask("GET", path, headers={"Accept": "text/html"})
         await ask("GET", path, headers={"Accept": "text/html", "If-None-Match": answer.headers["etag"]}, expect=304)
     await ask("GET", "/", headers={"Accept": "*/*"})
