@@ -19,6 +19,12 @@ class Job(Struct, frozen=True):
     kind: str
     args: bytes  # JSON, as it was checked and encoded again at the door
     options: Options = NO_OPTIONS
+    flow: bool = False  # its args are in an envelope with its children
+
+    @property
+    def extras(self) -> str:
+        """What `submit` takes beside the rest."""
+        return self.options.extras(flow=self.flow)
 
     @property
     def id(self) -> str:

@@ -51,6 +51,21 @@ class Retrying(Struct, frozen=True, omit_defaults=True):
     lifetime_seconds: Seconds | None = None
 
 
+class HandedOptions(Retrying, frozen=True):
+    """What a consumer is told of a job with its claim, beside its kind and args."""
+
+    parent: str | None = None  # the job that spawned it
+    flow: bool = False  # its args are in an envelope, with the children that go before it
+
+
+_read_handed = msgspec.json.Decoder(HandedOptions).decode
+
+
+def handed_options(said: bytes | str | None) -> HandedOptions:
+    """The options of a claim or of a record. Raises ValueError when another program wrote them."""
+    return _read_handed(said) if said else HandedOptions()
+
+
 class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """All that can be said of one job; what is not said is as the platform's policy has it."""
 
@@ -91,9 +106,9 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         """Whether nothing but a priority was said, as of most jobs."""
         return self == PLAIN[self.priority]
 
-    def extras(self) -> str:
+    def extras(self, *, flow: bool = False) -> str:
         """What `submit` takes: words of `name=value`; empty for a job that has nothing of the kind."""
-        if self.plain:
+        if self.plain and not flow:
             return ""
         words: dict[str, object] = {}
         if self.delay_seconds:
@@ -108,11 +123,13 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
             words["dedupe"] = self.dedupe.key
             words["mode"] = self.dedupe.mode
             words["ttl_ms"] = None if self.dedupe.ttl_seconds is None else round(self.dedupe.ttl_seconds * 1000)
-        words["options"] = self._for_its_consumer()
+        words["options"] = self._for_its_consumer(flow)
         return " ".join(f"{name}={value}" for name, value in words.items() if value is not None)
 
-    def _for_its_consumer(self) -> str | None:
+    def _for_its_consumer(self, flow: bool) -> str | None:
         said = {n: value for n in Retrying.__struct_fields__ if (value := getattr(self, n)) is not None}
+        if flow:
+            said["flow"] = True
         return msgspec.json.encode(said).decode() if said else None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tailrace.streams.errors import JobNotFound
+from tailrace.streams.flows.envelope import args_within
 from tailrace.streams.history.events import are_in_order, expand, history_of
 from tailrace.streams.keys import PlatformKeys, expiry_alarm, join_id
 from tailrace.streams.messages import BeatReply, Claim, Errors, Hint, OfType, Record, Sweep
@@ -177,7 +178,7 @@ async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes |
     )
     flat: list[bytes] = entries[0][1] if entries else []
     inline: bytes | None = dict(zip(flat[::2], flat[1::2], strict=True)).get(b"args", kept)
-    return inline
+    return args_within(record.options, inline) if inline and record.options else inline
 
 
 class JobTimes(NamedTuple):

@@ -286,7 +286,7 @@ def accepting(job: Job, fingerprint: str) -> dict[str, Any]:
         "payload": job.args,
         "fingerprint": fingerprint,
         "room": ARGS_ROOM,
-        "extras": job.options.extras(),
+        "extras": job.extras,
     }
 
 

@@ -1,12 +1,14 @@
 """Jobs that a running attempt brings in line, page by page."""
 
+import base64
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Job
+from tailrace.streams.messages import Job, encode
 from tailrace.streams.operations import Operation, call
 from tailrace.streams.transitions import ARGS_ROOM
 
@@ -22,6 +24,12 @@ class NewJob(NamedTuple):
     job: Job
     fingerprint: str
     child: bool = True
+
+
+def child_key(parent: str, place: str, kind: str, index: int = 0) -> str:
+    """The key of a job that `parent` brings in line at this place of its code: the same in every attempt."""
+    whole = encode([parent, place, kind, index])
+    return base64.b32encode(hashlib.blake2b(whole, digest_size=15).digest()).decode().lower()
 
 
 def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
@@ -46,7 +54,7 @@ def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob]) -
             new.job.kind,
             new.job.args.decode(),
             new.fingerprint,
-            new.job.options.extras(),
+            new.job.extras,
         )
         for new in jobs
     ]

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 CALLS_UNDER_WAY = 2
 MOST_OPERATIONS = 64  # in one call: small enough that two calls under way keep both sides busy
 MOST_BYTES = 1024 * 1024
-ENDS = {"complete", "fail", "delay", "wait", "release"}  # what ends an attempt, and frees its slot
+ENDS = {"complete", "fail", "delay", "wait", "requeue", "release"}  # what ends an attempt, and frees its slot
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
 
 Heard = Callable[[Any], None]

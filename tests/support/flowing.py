@@ -41,6 +41,13 @@ async def wait(
     return said(await run(desk, operation))
 
 
+async def requeue(desk: Desk, held: Claim, *, nonce: str | None = None, max_starts: int = 100) -> str:
+    nonce = held.nonce if nonce is None else nonce
+    return await desk.transitions.word(
+        desk.keys, call.requeue(desk.keys, key=held.key, nonce=nonce, max_starts=max_starts)
+    )
+
+
 async def signal(desk: Desk, key: str, name: str, data: bytes = b"null", most: int = MOST_SIGNALS) -> str:
     return await desk.transitions.word(desk.keys, call.signal(desk.keys, key=key, name=name, data=data, most=most))
 
