@@ -4,5 +4,6 @@ from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.attempts.blocking import SyncAttempt
 from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, Waiting
 from tailrace.consumers.registry import Handlers
+from tailrace.streams.process.logs import JobFacts
 
-__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"]
+__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "JobFacts", "RateLimited", "SyncAttempt", "Waiting"]

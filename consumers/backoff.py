@@ -3,14 +3,13 @@
 import random
 from collections.abc import Callable
 
-import structlog
-
 from tailrace.consumers.outcomes import Failed, checked_seconds, said_by
 from tailrace.streams.messages import Failure
 from tailrace.streams.operations import Again
 from tailrace.streams.policies import Policy
+from tailrace.streams.process.logs import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 def seconds_left(rules: Policy, age_seconds: float) -> float | None:

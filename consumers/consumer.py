@@ -1,12 +1,12 @@
 """A consumer process: one reader, committer and runner for each platform, one heart for all, in one task group."""
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
 from functools import partial
 
 import anyio
-import structlog
 from msgspec import Struct
 
 from tailrace.consumers.bells import Bells
@@ -17,6 +17,7 @@ from tailrace.consumers.heart.vitals import Vitals
 from tailrace.consumers.metrics.counters import ConsumerCounters
 from tailrace.consumers.metrics.page import CounterPage
 from tailrace.consumers.offload.dispatch import Offload
+from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.reader import Reader
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
@@ -27,16 +28,18 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import call
 from tailrace.streams.policies import Platforms, rules_of
 from tailrace.streams.process import lifeline
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.store.commit import Committer
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 
-log = structlog.get_logger()
+log = get_logger()
 
 MOST_AT_ONCE = 64  # jobs in one claim: small enough that two calls under way keep both sides busy
 MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot in the table until it is answered
 MOST_NAMED = 100  # jobs in one line of the log
+LEAVE_SECONDS = 1.0  # what handlers that were handed back may take to stop
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
 
 
@@ -72,6 +75,7 @@ class Consumer:
         self.left_behind = 0  # jobs that it could not hand back when it left
         self.restarting = False  # it leaves because it was asked to restart: its supervisor starts the next one
         self._offload = Offload(settings.obey_seconds)
+        self._lifespans = Lifespans(handler.lifespan for handler in handlers.values())
         self._lines = self._make_lines()
         self._supervisor = HeartSupervisor(self._instructions(), self._hear)
 
@@ -82,6 +86,7 @@ class Consumer:
             self._handlers,
             self._offload,
             self._table,
+            self._lifespans,
             settings.obey_seconds,
             self._vitals.refuse,
             self._counters,
@@ -125,15 +130,27 @@ class Consumer:
         )
 
     async def run(self, shutdown: Shutdown) -> None:
-        """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye."""
+        """Serve until shutdown is asked for, then drain: finish within the grace, hand back the rest, say goodbye.
+
+        Raises `BadConfiguration` when a lifespan of the handlers fails.
+        """
         self._shutdown = shutdown
-        log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
-        with self._offload, Watchdog(self._suspects, ticked=self._tick):
-            await self._serve(shutdown)
-        self._table.close()
-        if self._page:
-            self._page.close()
+        try:
+            if await self._lifespans.open_all(unless=shutdown.drain):
+                await self._work(shutdown)
+        finally:
+            await self._lifespans.close()
+            self._table.close()
+            if self._page:
+                self._page.close()
         log.info("consumer_stopped", owner=self._settings.owner)
+
+    async def _work(self, shutdown: Shutdown) -> None:
+        log.info("consumer_started", owner=self._settings.owner, platforms=",".join(self._settings.platforms))
+        async with self._offload:
+            with Watchdog(self._suspects, ticked=self._tick):
+                await self._serve(shutdown)
+            await self._handlers_stop()
 
     async def _serve(self, shutdown: Shutdown) -> None:
         async with anyio.create_task_group() as tasks:
@@ -186,6 +203,12 @@ class Consumer:
             await self._quiet()
         self._tell_left_behind()
         await self._supervisor.goodbye()
+
+    async def _handlers_stop(self) -> None:
+        """Let handlers that were handed back tidy up, while what their lifespan opened is still there."""
+        released = [task for line in self._lines.values() for task in line.runner.released]
+        if released:
+            await asyncio.wait(released, timeout=LEAVE_SECONDS)
 
     def _tell_left_behind(self) -> None:
         """What the store did not take back comes back as lost, which counts a crash: say which jobs these are."""

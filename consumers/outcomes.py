@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tailrace.producers.declarations import misfit as misfit_of
 from tailrace.streams.history.events import members
 from tailrace.streams.messages import Failure
 from tailrace.streams.process.logs import mask
-from tailrace.streams.validation import field_of
 
 LONGEST_TYPE = 200
 LONGEST_MESSAGE = 2000
@@ -158,7 +158,7 @@ def failure_members(outcome: Failed) -> bytes:
 
 def misfit(error: Exception) -> str:
     """Why args do not fit the type that a handler asks for."""
-    return ": ".join(field_of(error, "args")) if isinstance(error, msgspec.ValidationError) else said_by(error)
+    return ": ".join(misfit_of(error)) if isinstance(error, msgspec.ValidationError) else said_by(error)
 
 
 def _safe(text: str) -> str:

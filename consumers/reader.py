@@ -11,15 +11,14 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
-
 from tailrace.consumers.runner import Runner
 from tailrace.consumers.slots import UNLIMITED, Rooms
 from tailrace.streams.operations import BrokenOperation, Operation, call, checked
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import to_claims
 from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
 
-log = structlog.get_logger()
+log = get_logger()
 
 FEW = 8
 """Slots that a claim offers after a sleep. The store calls a sleeper for one job, and each slot that is offered costs a

@@ -1,34 +1,49 @@
 """Which handler does which kind, and what its args are."""
 
-import importlib
-import importlib.util
 import inspect
-import site
-import sys
 import typing
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, Generic, Literal, Protocol, overload
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.attempts.blocking import SyncAttempt
+from tailrace.consumers.attempts.facts import Opened
 from tailrace.consumers.middleware import Hook
+from tailrace.consumers.program.lifespans import Lifespan, check_lifespan
+from tailrace.producers.declarations import Declaration, decoder, unsupported
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.keys import check_word
-from tailrace.streams.process.settings import naming
 
 RunIn = Literal["loop", "thread", "process"]
 Backoff = Callable[[int], float]
 
-HandlerFunction = Callable[[Attempt[Any]], Awaitable[Any]]
-PlainFunction = Callable[[SyncAttempt[Any]], Any]
-F = TypeVar("F", bound=HandlerFunction)
-P = TypeVar("P", bound=PlainFunction)
+Args = TypeVar("Args")
+Result = TypeVar("Result", covariant=True)
+State = TypeVar("State")
 H = TypeVar("H", bound=Hook)
+
+
+class AsyncHandler(Protocol[Args, State, Result]):
+    """An async function that was registered: it is called as before, and `submit` takes it in place of its kind."""
+
+    @property
+    def declaration(self) -> Declaration[Args]: ...
+
+    def __call__(self, attempt: Attempt[Args, State], /) -> Coroutine[Any, Any, Result]: ...
+
+
+class PlainHandler(Protocol[Args, State, Result]):
+    """A plain function that was registered."""
+
+    @property
+    def declaration(self) -> Declaration[Args]: ...
+
+    def __call__(self, attempt: SyncAttempt[Args, State], /) -> Result: ...
 
 
 class Handler(Struct, frozen=True):
@@ -41,33 +56,67 @@ class Handler(Struct, frozen=True):
     run_in: RunIn = "loop"
     hooks: tuple[Hook, ...] = ()  # the first is the outermost
     direct: bool = True  # its function is called as it is: in the loop, with nothing around it
+    lifespan: Lifespan | None = None  # what opens its `attempt.state`
+    platform: str | None = None  # where `submit` puts its jobs, unless told otherwise
 
 
-class Handlers(dict[str, Handler]):
+class Handlers(dict[str, Handler], Generic[Opened]):
     """A set of handlers by kind; calling it with a kind gives the decorator for that kind's function.
 
-    The type of args is taken from the annotation: `attempt: Attempt[MyStruct]`. Args that do not fit it end the job
-    failed, without retry, before the function is called.
+    The types of args and result are taken from the annotations: `attempt: Attempt[MyStruct]`. Args that do not fit end
+    the job failed, without retry, before the function is called. `lifespan` opens what the handlers share in a process,
+    such as a database pool: an async context manager that is entered before the first job and left after the last one.
+    What it gives is `attempt.state`, typed by `Attempt[MyStruct, Pool]`.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler] | None = None) -> None:
+    @overload
+    def __init__(self: "Handlers[None]", handlers: Mapping[str, Handler] | None = None) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler] | None = None,
+        *,
+        lifespan: Callable[[], AbstractAsyncContextManager[Opened]],
+    ) -> None: ...
+
+    def __init__(self, handlers: Mapping[str, Handler] | None = None, *, lifespan: Lifespan | None = None) -> None:
         super().__init__(handlers or {})
+        if lifespan is not None:
+            check_lifespan(lifespan)
+        self._lifespan = lifespan
         self._hooks: tuple[Hook, ...] = ()
 
     @overload
     def __call__(
-        self, kind: str, *, run_in: Literal["loop"] = "loop", backoff: Backoff | None = None
-    ) -> Callable[[F], F]: ...
+        self,
+        kind: str,
+        *,
+        run_in: Literal["loop"] = "loop",
+        platform: str | None = None,
+        backoff: Backoff | None = None,
+    ) -> Callable[
+        [Callable[[Attempt[Args, Opened]], Coroutine[Any, Any, Result]]], AsyncHandler[Args, Opened, Result]
+    ]: ...
 
     @overload
     def __call__(
-        self, kind: str, *, run_in: Literal["thread", "process"], backoff: Backoff | None = None
-    ) -> Callable[[P], P]: ...
+        self,
+        kind: str,
+        *,
+        run_in: Literal["thread", "process"],
+        platform: str | None = None,
+        backoff: Backoff | None = None,
+    ) -> Callable[[Callable[[SyncAttempt[Args, Opened]], Result]], PlainHandler[Args, Opened, Result]]: ...
 
-    def __call__(self, kind: str, *, run_in: RunIn = "loop", backoff: Backoff | None = None) -> Callable[[Any], Any]:
+    def __call__(
+        self, kind: str, *, run_in: RunIn = "loop", platform: str | None = None, backoff: Backoff | None = None
+    ) -> Callable[[Any], Any]:
         """`run_in` says where the function runs: an async one in the loop, a plain one in a thread or a process.
 
-        `backoff(failures)` is the pause in seconds before the next attempt, in place of the platform's rule.
+        `platform` is where `submit(function, args)` puts a job, unless it names another one; consumers of every
+        platform serve the kind all the same. `backoff(failures)` is the pause in seconds before the next attempt, in
+        place of the platform's rule.
         """
         check_word(kind, "kind")
 
@@ -75,9 +124,11 @@ class Handlers(dict[str, Handler]):
             if kind in self:
                 raise BadConfiguration(f"two handlers for the kind {kind!r}: {function.__qualname__} is the second")
             check_place(kind, function, run_in)
-            decode = msgspec.json.Decoder(_args_type(function)).decode
+            args = _types(kind, function)
             direct = run_in == "loop" and not self._hooks
-            self[kind] = Handler(kind, function, decode, backoff, run_in, self._hooks, direct)
+            decode = decoder(args)
+            self[kind] = Handler(kind, function, decode, backoff, run_in, self._hooks, direct, self._lifespan, platform)
+            declare(function, Declaration(kind, args, platform))
             return function
 
         return register
@@ -95,9 +146,21 @@ class Handlers(dict[str, Handler]):
             self[kind] = msgspec.structs.replace(handler, hooks=(*handler.hooks, hook), direct=False)
         return hook
 
-    def under(self, others: Mapping[str, Handler]) -> "Handlers":
-        """These and `others`; where both know a kind, the other's handler is taken. Each keeps its own hooks."""
+    def under(self, others: Mapping[str, Handler]) -> "Handlers[Any]":
+        """These and `others`; where both know a kind, the other's handler is taken.
+
+        Each handler keeps its own hooks and its own lifespan.
+        """
         return Handlers({**self, **others})
+
+
+def declare(function: Any, declaration: Declaration[Any]) -> None:
+    """Note at the function itself which kind it does, for `submit`."""
+    earlier: Declaration[Any] | None = getattr(function, "declaration", None)
+    if earlier and earlier.kind != declaration.kind:
+        declaration = msgspec.structs.replace(declaration, others=(*earlier.others, earlier.kind))
+    with suppress(AttributeError):  # a method takes no attributes; it is submitted by the name of its kind
+        function.declaration = declaration
 
 
 def check_place(kind: str, function: object, run_in: str) -> None:
@@ -125,62 +188,28 @@ def _name(function: object) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
-def _args_type(function: Callable[..., Any]) -> Any:
-    """The `T` of the handler's first parameter, annotated `Attempt[T]`; without it any JSON will do."""
-    parameters = list(inspect.signature(function).parameters)
-    if not parameters:
-        raise BadConfiguration(f"a handler takes the attempt as its argument: {function.__qualname__}")
-    try:
-        hint = typing.get_type_hints(function).get(parameters[0])
-    except NameError as error:
-        raise BadConfiguration(f"the annotations of {function.__qualname__} cannot be read: {error}") from None
-    inner = typing.get_args(hint)
-    return inner[0] if inner and not isinstance(inner[0], TypeVar) else Any
+def _types(kind: str, function: Callable[..., Any]) -> Any:
+    """The type of the args: `T` of the first parameter, annotated `Attempt[T]`; without it any JSON will do.
 
-
-def load_handlers(where: str, named_by: str = "TAILRACE_HANDLERS") -> Handlers:
-    """The handlers of a user's module, given by import path (`shop.handlers`) or as a file (`./handlers.py`).
-
-    `named_by`: the setting or the flag it was given with.
+    Raises `BadConfiguration` when args or result have a type that JSON cannot hold: better now than after the work.
     """
-    with naming(named_by):
-        found = [value for value in vars(_module(where)).values() if isinstance(value, Handlers)]
-        if not found:
-            raise BadConfiguration(f"{where} has no Handlers(); write `handles = Handlers()` there")
-    handlers = Handlers()
-    for more in found:
-        handlers = handlers.under(more)
-    return handlers
-
-
-def _module(where: str) -> ModuleType:
-    file = Path(where) if where.endswith(".py") else None
-    _search(file.absolute().parent if file else Path.cwd())
+    name, parameters = _name(function), list(inspect.signature(function).parameters)
+    if not parameters:
+        raise BadConfiguration(f"a handler takes the attempt as its argument: {name}")
     try:
-        return module_of_file(file, file.stem) if file else importlib.import_module(where)
-    except BadConfiguration:
-        raise
-    except Exception as error:  # a typing mistake there is as likely as a missing module
-        cause = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-        raise BadConfiguration(f"cannot import {where}: {cause}") from error
-
-
-def _search(folder: Path) -> None:
-    """Have modules of the user found in this folder: before installed packages, but not before Python's own modules."""
-    if str(folder) not in sys.path:
-        installed = {*site.getsitepackages(), site.getusersitepackages()}
-        place = next((place for place, path in enumerate(sys.path) if path in installed), len(sys.path))
-        sys.path.insert(place, str(folder))
-
-
-def module_of_file(path: Path, name: str) -> ModuleType:
-    """Load a file as the module of this name."""
-    if not path.is_file():
-        raise BadConfiguration(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(name, module)
-    spec.loader.exec_module(module)
-    return module
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise BadConfiguration(f"the annotations of {name} cannot be read: {error}") from None
+    inner = typing.get_args(hints.get(parameters[0]))
+    args = inner[0] if inner and not isinstance(inner[0], typing.TypeVar) else Any
+    for what, type_ in (("args", args), ("result", hints.get("return", Any))):
+        if foreign := unsupported(type_):
+            raise BadConfiguration(
+                f"the {what} of the kind {kind!r} cannot be kept as JSON: {name} says {foreign}, which is no Struct, "
+                "dataclass, pydantic model or builtin type"
+            )
+    try:
+        decoder(args)
+    except TypeError as error:
+        raise BadConfiguration(f"the args of the kind {kind!r} cannot be read from JSON: {error}") from None
+    return args

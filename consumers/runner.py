@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
 from msgspec import Struct, field
 
 from tailrace.consumers.attempt import Attempt
@@ -29,6 +28,7 @@ from tailrace.consumers.outcomes import (
     misfit,
     said_by,
 )
+from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.history.events import event_body
@@ -36,11 +36,11 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Failure
 from tailrace.streams.operations import Again, BrokenOperation, Operation, call, word
 from tailrace.streams.policies import Policy, rules_for
-from tailrace.streams.process.logs import about
+from tailrace.streams.process.logs import about, get_logger
 from tailrace.streams.states import Status
 from tailrace.streams.store.commit import Committer
 
-log = structlog.get_logger()
+log = get_logger()
 
 OUTCOMES = {"ok": "", "again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
@@ -69,6 +69,7 @@ class ProcessContext(Struct, frozen=True):
     handlers: Mapping[str, Handler]
     offload: Offload
     table: LeaseTable  # shared with the heart
+    lifespans: Lifespans  # of the handlers, open while they run
     obey_seconds: float = 5.0  # how long a cancelled handler may take to stop
     tell_refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # of late writes
     counters: ConsumerCounters = field(default_factory=ConsumerCounters)
@@ -98,6 +99,7 @@ class Runner:
         self._committer = committer
         self._done = done
         self.running: dict[str, RunningAttempt] = {}
+        self.released: list[asyncio.Task[None]] = []  # handlers that were asked to stop when all was handed back
         self._refused: dict[str, str] = {}  # jobs that came too late, by nonce: they are handed back just now
 
     def begin(self, claim: Claim, *, alone: bool = False) -> None:
@@ -155,6 +157,8 @@ class Runner:
             if not running.settling:
                 self._end(running, Released())
                 self._settle(running, Released())
+                if running.task:
+                    self.released.append(running.task)
 
     def refuse(self, claim: Claim) -> None:
         """Hand back a job that came too late: this consumer is about to leave."""
@@ -213,6 +217,8 @@ class Runner:
         except Exception as error:  # a struct's own __post_init__ may raise anything
             raise Misfit("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}") from error
         attempt = Attempt(claim, args, self._process.owner, self._keys, running.rules, self._committer.say)
+        if handler.lifespan:
+            attempt.state = self._process.lifespans.state(handler.lifespan)
         running.attempt = attempt
         return handler, attempt
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.offload.dispatch import Offload
+from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
 from tailrace.streams.history.events import Event, read_body, read_members
@@ -26,6 +27,7 @@ NONCE = "nonce"
 
 PATIENT = Policy()
 TABLE = LeaseTable()  # here no heart reads it
+OPENED = object()  # the lifespan is entered
 
 
 class HandlerOutcome(Struct, frozen=True):
@@ -62,19 +64,29 @@ async def run_handler(
     timeout_seconds: float | None = None,
     cancel_after: float | None = None,
     saved: Mapping[str, Any] | None = None,
+    state: Any = OPENED,
 ) -> HandlerOutcome:
     """One attempt at a job, with hooks, threads and processes as in a consumer.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
     the job is asked to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps gave
-    in earlier attempts, for `attempt` 2 and later.
+    in earlier attempts, for `attempt` 2 and later. `state` stands in for what the lifespan of the handlers opens;
+    without it the lifespan is entered and left. A handler in a process opens its own there: `state` is refused.
     """
+    handler = handlers.get(kind)
+    lifespan = handler.lifespan if handler else None
+    if state is OPENED:
+        lifespans = Lifespans([lifespan])
+    elif handler and handler.run_in == "process":
+        raise ValueError(f'state: the kind {kind} has run_in="process", and its lifespan opens the state there')
+    else:
+        lifespans = Lifespans.given(lifespan, state)
     if timeout_seconds is not None:
         policy = msgspec.structs.replace(policy, timeout_seconds=timeout_seconds)
     claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
     stand_in = StandIn(claim, saved or {})
-    with Offload() as offload:
-        process = ProcessContext("tester", handlers, offload, TABLE)
+    async with lifespans, Offload() as offload:
+        process = ProcessContext("tester", handlers, offload, TABLE, lifespans)
         runner = Runner(KEYS, 0, policy, process, stand_in, stand_in.left)
         runner.begin(claim)
         running = runner.running[NONCE]

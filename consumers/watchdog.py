@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Self
 
-import structlog
 from msgspec import Struct
 
-log = structlog.get_logger()
+from tailrace.streams.process.logs import get_logger
+
+log = get_logger()
 
 LIMIT_SECONDS = 1.0  # how long the loop may be held without a word
 TICK_SECONDS = 0.25

@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 
-import structlog
 from msgspec.structs import replace
 
 from tailrace.gateway.application import create_app
@@ -16,11 +15,11 @@ from tailrace.gateway.server import Server, bind, collect_seldom, hold
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
 from tailrace.streams.process.lifeline import descriptor, end_with_parent, watch
-from tailrace.streams.process.logs import configure_logs
+from tailrace.streams.process.logs import configure_logs, get_logger
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import Fitness
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse: int | None = None) -> int:

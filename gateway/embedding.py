@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-import structlog
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -30,6 +29,7 @@ from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.client import find_store
 from tailrace.streams.errors import NoStore
 from tailrace.streams.process.data_folder import DEFAULT_DATA
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.settings import Environment
 
 LOOK_SECONDS = 0.25  # between two looks whether the server was asked to end
@@ -40,7 +40,7 @@ FAR: Final = problem(
     "checks its callers before they come here, mount tailrace.gateway.app(trust_callers=True)",
 )
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class StartedGateway(NamedTuple):

@@ -13,11 +13,11 @@ import socket
 import subprocess
 
 import anyio
-import structlog
 
 from tailrace.gateway.server import bind_beside
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.process import launch, lifeline
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.process.supervisor import Process, Supervised, end_all, exited
 
@@ -26,7 +26,7 @@ LOOK_SECONDS = 1.0  # between two looks at the signs of life of a process
 SILENT_LOOKS = 10  # without a sign: it is frozen or hangs, while the kernel goes on to give it its share of clients
 FIRST_LOOKS = 60  # until the first sign; a new process on a busy machine takes its time
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 async def keep_processes(settings: GatewaySettings, holder: socket.socket) -> None:

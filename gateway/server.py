@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any
 
 import httptools
-import structlog
 import uvicorn
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
@@ -23,6 +22,7 @@ from tailrace.gateway.access.origins import Strangers, is_host
 from tailrace.gateway.live.outlets import CONNECTION
 from tailrace.gateway.problems import Code, problem
 from tailrace.gateway.settings import GatewaySettings
+from tailrace.streams.process.logs import get_logger
 
 HEAD_BYTES = 16 * 1024  # of a request's first line and headers together
 FRAMING_BYTES = 8 * 1024 * 1024  # of all that is not its body: a megabyte in chunks of one byte has six of them
@@ -44,7 +44,7 @@ CROWDED = problem(
     {"Retry-After": str(RETRY_SECONDS), "Connection": "close"},
 )
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Connection(HttpToolsProtocol):

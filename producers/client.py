@@ -2,24 +2,22 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
-import msgspec
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec import Struct
 
 from tailrace.producers.actions import Actions
+from tailrace.producers.declarations import Declared, Named, named, result_as
 from tailrace.producers.following import follow, read_visible, wait_for_end
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.producers.producer import Producer, Submission, Submitted
 from tailrace.producers.schedules import Schedules
 from tailrace.producers.settings import StreamsSettings
-from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused, WrongField
+from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused
 from tailrace.streams.history.events import Event, decode_event, iso, progress_of
 from tailrace.streams.messages import Failure
 from tailrace.streams.options import JobOptions, Options
@@ -32,7 +30,7 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.transitions import Transitions
 
-P = ParamSpec("P")
+Args = TypeVar("Args")
 T = TypeVar("T")
 
 
@@ -102,20 +100,54 @@ class Tailrace(Actions):
         self._producer = Producer(transitions, platforms, kinds=kinds)
         self.schedules = Schedules(transitions, platforms, kinds)
 
+    @overload
     async def submit(
         self, platform: str, kind: str, args: Any = None, *, id: str | None = None, **options: Unpack[JobOptions]
-    ) -> Submitted:
-        """Accept a job: `id` is your own key for it, and the same key with the same body is the same job.
+    ) -> Submitted: ...
 
-        Raises `WrongField` naming the argument that is wrong, or `OtherBody` when the key is taken by another body.
+    @overload
+    async def submit(
+        self,
+        handler: Declared[Args],
+        args: Args,
+        *,
+        platform: str | None = None,
+        id: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Submitted: ...
+
+    async def submit(self, *job: Any, id: str | None = None, **options: Any) -> Submitted:
+        """Accept a job: by platform and kind, or by the handler itself, so that the type of its args is known.
+
+            await tr.submit("default", "greet", {"names": ["Ada"]})
+            await tr.submit(greet, Greeting(names=["Ada"]))
+
+        The second form checks the args at once, and takes the platform of `@handles("greet", platform=…)` unless it
+        names another one. `id` is your own key for the job: the same key with the same body is the same job. Raises
+        `WrongField` naming the argument that is wrong, or `OtherBody` when the key is taken by another body.
         """
-        return await self._producer.submit(submission(platform, kind, args, id, options))
+        return await self._producer.submit(submission(next(named(job, options)), id, options))
 
+    @overload
     async def submit_many(
         self, platform: str, kind: str, many: Iterable[Any], **options: Unpack[JobOptions]
-    ) -> list[Submitted | Refused]:
+    ) -> list[Submitted | Refused]: ...
+
+    @overload
+    async def submit_many(
+        self,
+        handler: Declared[Args],
+        many: Iterable[Args],
+        *,
+        platform: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> list[Submitted | Refused]: ...
+
+    async def submit_many(self, *jobs: Any, **options: Any) -> list[Submitted | Refused]:
         """Accept one job for each args, in few trips; the answers are in the order given."""
-        return await self._producer.submit_many([submission(platform, kind, args, None, options) for args in many])
+        return await self._producer.submit_many(
+            [submission(job, None, options) for job in named(jobs, options, many=True)]
+        )
 
     async def get(self, job_id: str) -> JobInfo:
         """A job as it is now. Raises `JobNotFound`."""
@@ -148,8 +180,18 @@ class Tailrace(Actions):
         async for raw in follow(self._store, job_id, after=after):
             yield decode_event(raw)
 
-    async def result(self, job_id: str, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109 # blocking twins need it
-        """Wait for a job's result. Raises `JobFailed`, `JobCancelled`, or `TimeoutError` after `timeout` seconds."""
+    @overload
+    async def result(self, job_id: str, *, timeout: float | None = None) -> Any: ...  # noqa: ASYNC109 # as below
+
+    @overload
+    async def result(self, job_id: str, *, type: type[T], timeout: float | None = None) -> T: ...  # noqa: ASYNC109
+
+    async def result(self, job_id: str, *, type: Any = None, timeout: float | None = None) -> Any:  # noqa: ASYNC109 # blocking twins need it
+        """Wait for a job's result, as JSON has it, or as a `type` such as the Struct that its handler returned.
+
+        Raises `JobFailed`, `JobCancelled`, `TimeoutError` after `timeout` seconds, and `ValueError` for a result that
+        does not fit the type.
+        """
         async with asyncio.timeout(timeout):
             record, raw = await wait_for_end(self._store, job_id)
         event = decode_event(raw)
@@ -158,7 +200,7 @@ class Tailrace(Actions):
         if record.state is State.FAILED:
             error = event.error or Failure("Unknown", "the store keeps no error of it")
             raise JobFailed(job_id, record.attempt, error.type, error.message, error.traceback)
-        return event.result
+        return event.result if type is None else result_as(type, event.result, job_id)
 
 
 def find_store(url: str | None, data: Path) -> tuple[str, StreamsSettings]:
@@ -176,100 +218,10 @@ def find_store(url: str | None, data: Path) -> tuple[str, StreamsSettings]:
     return running, StreamsSettings.read(Environment({**os.environ, **told}))
 
 
-def submission(platform: str, kind: str, args: Any, key: str | None, options: JobOptions) -> Submission:
-    return Submission(platform, kind, plain(args), key, Options(**as_text(options)))
+def submission(job: Named, key: str | None, options: Mapping[str, Any]) -> Submission:
+    return Submission(job.platform, job.kind, job.args, key, Options(**as_text(options)))
 
 
-def plain(args: Any) -> Any:
-    """Args as decoded JSON: of a dict, a Struct, a dataclass or a pydantic model."""
-    if args is None:
-        return {}
-    try:
-        return msgspec.to_builtins(args.model_dump(mode="json") if hasattr(args, "model_dump") else args)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise WrongField("args", f"cannot be written as JSON: {error}") from None
-
-
-def as_text(options: JobOptions) -> Mapping[str, Any]:
+def as_text(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Options with each time as text, which keeps its offset from UTC."""
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in options.items()}
-
-
-class Blocking(Generic[P, T]):
-    """A method of `Tailrace` that waits for its answer, as a method of `Sync`."""
-
-    def __init__(self, method: Callable[Concatenate[Tailrace, P], Awaitable[T]]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
-
-    def __get__(self, sync: "Sync", _: type["Sync"]) -> Callable[P, T]:
-        def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            return sync.run(lambda client: self._method(client, *args, **kwargs))
-
-        return call
-
-
-class Sync:
-    """The blocking twin of `Tailrace`, for Flask, Django and scripts: the same names, arguments and errors.
-
-        with Sync() as tr:
-            job = tr.submit("research", "drill", {"steps": 3})
-            print(tr.result(job.id, timeout=60))
-
-    One thread with an event loop serves all threads that use it.
-    """
-
-    submit = Blocking(Tailrace.submit)
-    submit_many = Blocking(Tailrace.submit_many)
-    get = Blocking(Tailrace.get)
-    history = Blocking(Tailrace.history)
-    result = Blocking(Tailrace.result)
-    cancel = Blocking(Tailrace.cancel)
-    retry = Blocking(Tailrace.retry)
-    drop = Blocking(Tailrace.drop)
-    pause = Blocking(Tailrace.pause)
-    resume = Blocking(Tailrace.resume)
-    restart = Blocking(Tailrace.restart)
-    replay = Blocking(Tailrace.replay)
-    drop_dead = Blocking(Tailrace.drop_dead)
-
-    def __init__(self, url: str | None = None, *, data: Path | str = DEFAULT_DATA) -> None:
-        self._client = Tailrace(url, data=data)
-        self._open = ExitStack()
-        self._portal: BlockingPortal | None = None
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opening:
-            portal = opening.enter_context(start_blocking_portal())
-            opening.enter_context(portal.wrap_async_context_manager(self._client))
-            self._open = opening.pop_all()
-        self._portal = portal
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._portal = None
-        self._open.__exit__(kind, error, trace)
-
-    def run(self, ask: Callable[[Tailrace], Awaitable[T]]) -> T:
-        """Wait for something that the asynchronous client does, such as `lambda tr: tr.schedules.list()`."""
-        if self._portal is None:
-            raise RuntimeError("a Sync client is open only inside a `with` block")
-        return self._portal.call(ask, self._client)
-
-    def follow(self, job_id: str, *, after: str | None = None) -> Iterator[Event]:
-        """The events of a job as they come, to its end; `after` is the id of the last one that you have."""
-        events = self._client.follow(job_id, after=after)
-
-        async def next_event(_: Tailrace) -> Event | None:
-            return await anext(events, None)
-
-        async def close(_: Tailrace) -> None:
-            await events.aclose()  # type: ignore[attr-defined] # an async generator has it
-
-        try:
-            while (event := self.run(next_event)) is not None:
-                yield event
-        finally:
-            self.run(close)

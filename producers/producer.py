@@ -18,7 +18,7 @@ from msgspec import Struct
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
 from tailrace.streams.keys import check_key, check_word, join_id
-from tailrace.streams.messages import Job, encode
+from tailrace.streams.messages import Job, encode, plain_model
 from tailrace.streams.options import NO_OPTIONS, Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.turns import Turns
@@ -192,7 +192,7 @@ def blamed(
     return error
 
 
-encode_args = msgspec.json.Encoder(order="sorted").encode
+encode_args = msgspec.json.Encoder(order="sorted", enc_hook=plain_model).encode
 """Equal bytes for equal args, whatever the order of their members: they are stored, and the fingerprint is of them."""
 
 

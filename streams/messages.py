@@ -1,6 +1,6 @@
 """What travels between the rooms and through the store: frozen structs, new fields always with a default."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -156,7 +156,14 @@ class Hint(Struct, frozen=True, gc=False):
     event: bytes | None
 
 
-encode = msgspec.json.Encoder().encode
+def plain_model(value: Any) -> Any:
+    """A pydantic model as JSON has it; msgspec asks for types that it does not know. Raises `TypeError` for others."""
+    if hasattr(type(value), "__pydantic_serializer__"):  # pydantic itself is never imported here
+        return value.model_dump(mode="json")
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+encode = msgspec.json.Encoder(enc_hook=plain_model).encode
 
 
 class OfType(Struct, frozen=True):

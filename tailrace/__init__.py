@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt, Waiting
+    from tailrace.consumers.program.serving import consume
     from tailrace.gateway import follow
-    from tailrace.producers import JobInfo, Producer, Submission, Submitted, Sync, Tailrace
+    from tailrace.producers import JobInfo, Submitted, Sync, Tailrace
     from tailrace.streams.errors import (
         JobCancelled,
         JobFailed,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         WrongState,
     )
     from tailrace.streams.history.events import Event
+    from tailrace.streams.schedules import Schedule
 
 __all__ = [
     "Attempt",
@@ -35,10 +37,9 @@ __all__ = [
     "JobInfo",
     "JobNotFound",
     "OtherBody",
-    "Producer",
     "RateLimited",
+    "Schedule",
     "StoreError",
-    "Submission",
     "Submitted",
     "Sync",
     "SyncAttempt",
@@ -47,14 +48,17 @@ __all__ = [
     "Waiting",
     "WrongField",
     "WrongState",
+    "consume",
     "follow",
 ]
 
 _ROOMS = {
     "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"),
     "gateway": ("follow",),
-    "producers": ("JobInfo", "Producer", "Submission", "Submitted", "Sync", "Tailrace"),
+    "consumers.program.serving": ("consume",),
+    "producers": ("JobInfo", "Submitted", "Sync", "Tailrace"),
     "streams.history.events": ("Event",),
+    "streams.schedules": ("Schedule",),
 }  # all others are errors
 
 

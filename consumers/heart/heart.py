@@ -14,7 +14,6 @@ from functools import partial
 import anyio
 import msgspec
 import psutil
-import structlog
 
 from tailrace.consumers.heart.introduction import Introduction
 from tailrace.consumers.heart.mender import Mender
@@ -29,12 +28,12 @@ from tailrace.consumers.metrics.counters import HeartCounters
 from tailrace.streams.errors import StoreError
 from tailrace.streams.messages import BeatReply
 from tailrace.streams.operations import BrokenOperation
-from tailrace.streams.process.logs import configure_logs
+from tailrace.streams.process.logs import configure_logs, get_logger
 from tailrace.streams.store.connection import ANSWER_SECONDS, Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.corrupt import of_each
 
-log = structlog.get_logger()
+log = get_logger()
 
 MOST_HELD = 500  # nonces in one beat: about a millisecond of the server's time
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, one arrives at once

@@ -9,15 +9,15 @@ from contextlib import suppress
 from functools import partial
 
 import anyio
-import structlog
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import join_id
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.transitions import MEND_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
-log = structlog.get_logger()
+log = get_logger()
 
 EVERY_SECONDS = 5.0  # between two pages of a platform, over all its consumers
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
 import anyio
-import structlog
 
 from tailrace.consumers.backoff import again_after, timed_out
 from tailrace.consumers.heart.messages import Instructions
@@ -25,13 +24,14 @@ from tailrace.streams.leases import read_leases_under
 from tailrace.streams.messages import Lease
 from tailrace.streams.operations import call
 from tailrace.streams.policies import rules_for
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import read_record
 from tailrace.streams.store.commit import MOST_OPERATIONS
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.store.server import read_clock
 from tailrace.streams.transitions import Transitions
 
-log = structlog.get_logger()
+log = get_logger()
 
 WARN_SECONDS = 1.0  # past the time: an attempt that is being settled right now is not meant
 END_SECONDS = 2.0  # after the warning and the time to obey: its runner would have settled it by now, if it could run

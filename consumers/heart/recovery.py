@@ -10,17 +10,17 @@ from contextlib import suppress
 from functools import partial
 
 import anyio
-import structlog
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.consumers.heart.silences import Silence, Silences
 from tailrace.consumers.metrics.counters import HeartCounters
 from tailrace.streams.errors import StoreError
 from tailrace.streams.operations import BrokenOperation
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.transitions import ENLIST_BATCH, Transitions
 from tailrace.streams.views.corrupt import of_each
 
-log = structlog.get_logger()
+log = get_logger()
 
 ENLIST_SECONDS = 5.0  # between looks for leases that no owner's list names, of one observer
 ENLIST_SHARE = 0.5  # the same in seconds for each owner: however many there are, all of them together look as often

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from random import uniform
 
 import anyio
-import structlog
 
 from tailrace.producers.schedules import job_of
 from tailrace.streams.errors import StoreError, WrongField
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job
 from tailrace.streams.operations import BrokenOperation
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.schedules import Agenda, Due, Move, decode_schedule, mark_of, moves
 from tailrace.streams.transitions import TICKS, Tick, Transitions
 
-log = structlog.get_logger()
+log = get_logger()
 
 APART_SECONDS = 0.02  # tickers wake this much apart, so that mostly one finds the work and the others find it done
 LEAST_SECONDS = 0.001

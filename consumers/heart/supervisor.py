@@ -8,13 +8,13 @@ from contextlib import suppress
 
 import anyio
 import msgspec
-import structlog
 
 from tailrace.consumers.heart.messages import GOODBYE, LEAVE_SECONDS, Instructions, News
 from tailrace.streams.process import launch
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.supervisor import Process, Supervised, cause
 
-log = structlog.get_logger()
+log = get_logger()
 
 START_SECONDS = 15.0  # a new process on a busy machine may take this long to its first beat
 

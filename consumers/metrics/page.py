@@ -11,14 +11,14 @@ import tempfile
 from collections.abc import Sequence
 
 import msgspec
-import structlog
 
 from tailrace.consumers.metrics.counters import PlatformCounters
+from tailrace.streams.process.logs import get_logger
 
 HEAD = struct.Struct("=QQ")  # the number of the edition, odd while it is being written; the length of the text
 SIZE = 4 * 1024 * 1024  # a few thousand platforms; memory is used only as far as it is written
 
-log = structlog.get_logger()
+log = get_logger()
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[PlatformCounters]).decode

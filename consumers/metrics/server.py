@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
-import structlog
+
+from tailrace.streams.process.logs import get_logger
 
 MOST_CLIENTS = 16
 HEAD_BYTES = 8192
@@ -21,7 +22,7 @@ RETRY_SECONDS = 5.0  # between tries for a port that is taken: a consumer that d
 
 TEXT = "text/plain; charset=utf-8"
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class HttpAnswer(NamedTuple):

@@ -35,10 +35,10 @@ class Offload:
 
         return await call_through(handler.hooks, attempt, itself)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """End every worker process at once. Threads that still run end with this process."""
-        self._processes.close()
+    async def __aexit__(self, *_: object) -> None:
+        """End the worker processes. Threads that still run end with this process."""
         self._threads.close()
+        await self._processes.close()

@@ -14,7 +14,6 @@ import sys
 from typing import Any
 
 import msgspec
-import structlog
 
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.offload.frames import (
@@ -34,13 +33,15 @@ from tailrace.consumers.offload.frames import (
     length_of,
 )
 from tailrace.consumers.outcomes import Delay, GiveUp, RaisedElsewhere, RateLimited, Rest, Waiting
+from tailrace.consumers.program.lifespans import CLOSE_SECONDS
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.messages import Failure
 from tailrace.streams.process import launch
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.supervisor import Process, cause, end, exited, kill
 
-log = structlog.get_logger()
+log = get_logger()
 
 LOOK_SECONDS = 1.0  # how soon a death is seen whose socket another process still holds open
 GONE_SECONDS = 1.0  # how long the end of a killed process is awaited before the loop blocks for it
@@ -82,14 +83,17 @@ class WorkerProcesses:
         self._all.add(link)
         return link
 
-    def close(self) -> None:
-        """End them all at once."""
-        for link in self._all:
-            link.end()
-        self._all.clear()
-        self._idle.clear()
-        for descriptor in self._lifeline:
-            os.close(descriptor)
+    async def close(self) -> None:
+        """End them all: those that are idle close what their lifespans opened, the others are killed."""
+        try:
+            await asyncio.gather(*(link.leave(CLOSE_SECONDS) for link in self._idle))
+        finally:
+            for link in self._all:
+                link.end()
+            self._all.clear()
+            self._idle.clear()
+            for descriptor in self._lifeline:
+                os.close(descriptor)
 
 
 class Link:
@@ -161,6 +165,12 @@ class Link:
             await exited(self._process, GONE_SECONDS)  # a large one takes a while, and the loop has other work
         finally:
             self.end()
+
+    async def leave(self, seconds: float) -> None:
+        """Have an idle process end by itself."""
+        if self.alive:
+            self._writer.write_eof()
+            await exited(self._process, seconds)
 
     def end(self) -> None:
         """Kill it now, also what it started and left behind, and close what leads to it."""

@@ -12,13 +12,12 @@ from concurrent.futures import CancelledError as TakenBack
 from queue import SimpleQueue
 from typing import Any
 
-import structlog
-
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.attempts.blocking import SyncAttempt
 from tailrace.streams.errors import Cancelled
+from tailrace.streams.process.logs import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Threads:
@@ -107,6 +106,7 @@ class Work:
     def run(self) -> tuple[Any, BaseException | None]:
         attempt = self.attempt
         its_attempt = SyncAttempt(attempt.job, attempt.claim, attempt.args, attempt.worker, self._ask)
+        its_attempt.state = attempt.state
         try:
             return self._context.run(self._function, its_attempt), None
         except BaseException as error:  # a thread must outlive all that its handler does

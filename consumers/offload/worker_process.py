@@ -32,7 +32,9 @@ from tailrace.consumers.offload.frames import (
     length_of,
 )
 from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, Rest, Waiting, failure_of, said_by
-from tailrace.consumers.registry import Handler, Handlers, module_of_file
+from tailrace.consumers.program.lifespans import BlockingLifespans
+from tailrace.consumers.program.loading import module_of_file
+from tailrace.consumers.registry import Handler, Handlers
 from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
 from tailrace.streams.messages import Failure, Job, Step, encode
 from tailrace.streams.process import lifeline
@@ -47,6 +49,7 @@ class WorkerProcess:
         self._running: Begin | None = None
         self._stopped = False
         self._found: dict[tuple[str, str], Handler] = {}
+        self._lifespans = BlockingLifespans()  # each is opened with the first job that needs it
 
     def run(self) -> None:
         signal.signal(STOP, self._stop)
@@ -55,7 +58,7 @@ class WorkerProcess:
             if isinstance(begin, Begin):
                 answer = self._answer(begin)
                 if self._stopped:
-                    os._exit(0)
+                    self._leave()
                 self._link.sendall(answer)
 
     def _answer(self, begin: Begin) -> bytes:
@@ -73,9 +76,15 @@ class WorkerProcess:
         while len(got) < size:
             piece = self._link.recv(min(size - len(got), 1 << 20))
             if not piece:
-                os._exit(0)  # the consumer is gone
+                self._leave()  # the consumer drains, or is gone
             got += piece
         return bytes(got)
+
+    def _leave(self) -> None:
+        """End this process, and close what is open here."""
+        signal.signal(STOP, signal.SIG_IGN)
+        self._lifespans.close()
+        os._exit(0)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         """The handler hears `Cancelled` wherever it stands, so that it can tidy up. Then this process ends."""
@@ -110,6 +119,8 @@ class WorkerProcess:
         handler = self._handler(begin)
         job = job_of(begin)
         attempt = SyncAttempt(job, begin.claim, handler.decode(begin.claim.args), begin.worker, self._ask)
+        if handler.lifespan:
+            attempt.state = self._lifespans.open(handler.lifespan)
         result = handler.function(attempt)
         try:
             encoded = encode(result)

@@ -4,10 +4,9 @@ import asyncio
 import random
 from collections.abc import Iterable
 
-import structlog
-
 from tailrace.gateway.live.live import AWAY, LONGEST_PAUSE_SECONDS, Live
 from tailrace.streams.history.events import entry_order
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
 from tailrace.streams.store.connection import Store
 
@@ -15,7 +14,7 @@ BLOCK_SECONDS = 2.0  # with the store's answer time, how long a dead link may go
 
 LONG_MS = 30_000  # half of what the feed keeps
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Feed:

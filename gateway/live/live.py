@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Protocol
 
-import structlog
-
 from tailrace.gateway.live.channel import Channel, Watcher
 from tailrace.gateway.live.frames import JobFrame, frames_of
 from tailrace.gateway.metrics.counters import GatewayCounters
 from tailrace.streams.errors import AccessDenied, JobNotFound, NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import read_logs
 from tailrace.streams.store.connection import Store
 
@@ -25,7 +24,7 @@ CLOSING = "this gateway ends"
 
 AWAY = (NoStore, AccessDenied)
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Listener(Protocol):

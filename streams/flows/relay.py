@@ -7,15 +7,14 @@ time, and two at once do no harm. An entry that cannot be delivered now stays fo
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import structlog
-
 from tailrace.streams.errors import StoreFull, WrongField
 from tailrace.streams.history.events import entry_order, members
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.operations import Operation, broken, call
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.transitions import ARGS_ROOM, Transitions
 
-log = structlog.get_logger()
+log = get_logger()
 
 PART = 100  # entries in one look
 CANCEL_PAGE = 100  # children in one look

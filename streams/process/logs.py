@@ -6,6 +6,7 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, TextIO, cast
 
 import structlog
@@ -75,6 +76,49 @@ def standard_formatter(processors: Sequence[Processor]) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(processors=write, foreign_pre_chain=read)
 
 
+class OurLogger:
+    """Logs as this process was set up to: by `configure_logs`, else with the `logging` of the program around us."""
+
+    configured = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(structlog.get_logger() if OurLogger.configured else in_host(), name)
+
+
+def get_logger() -> Any:
+    return OurLogger()
+
+
+@cache
+def in_host() -> Any:
+    """A logger called `tailrace` of the standard library, whose handlers, levels and formats are the host's."""
+    return structlog.wrap_logger(
+        logging.getLogger("tailrace"),
+        processors=[structlog.stdlib.filter_by_level, add_facts, mask_values, as_record],
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def as_record(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+    """An event name and key=value as the text of a record."""
+    kept = {"exc_info": event.pop("exc_info")} if "exc_info" in event else {}
+    facts = "".join(f" {name}={value}" for name, value in event.items() if name != "event")
+    return (f"{event['event']}{facts}",), kept
+
+
+class JobFacts(logging.Filter):
+    """Gives each record of the standard library `job`, `attempt`, `platform` and `owner`, for formats that name them.
+
+    Outside of a handler they are `-`. Add it to a handler of your own logging: `handler.addFilter(JobFacts())`.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        facts = _facts.get() or {}
+        for name in ("job", "attempt", "platform", "owner"):
+            setattr(record, name, facts.get(name, "-"))
+        return True
+
+
 class Unfailing:
     """A stream that loses what it cannot write: a full disk must not end a process that only wants to say something."""
 
@@ -96,6 +140,7 @@ def configure_logs(environment: Environment | None = None) -> None:
     What the standard library's `logging` is given is written too. Libraries that tell of every request and every
     connection say so only from WARNING on, whatever the level; `logging.getLogger(name).setLevel` changes that.
     """
+    OurLogger.configured = True
     env = environment or Environment()
     level = logging.getLevelNamesMapping()[env.choice("LOG_LEVEL", "info", LEVELS).upper()]
     shape = env.choice("LOG_FORMAT", "auto", ("auto", "json", "text"))

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
-import structlog
 
 from tailrace.streams.errors import AccessDenied, NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import Operation
 from tailrace.streams.process.histogram import SIZES, TRIPS, Histogram
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 
-log = structlog.get_logger()
+log = get_logger()
 
 CALLS_UNDER_WAY = 2
 MOST_OPERATIONS = 64  # in one call: small enough that two calls under way keep both sides busy

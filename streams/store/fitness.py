@@ -5,13 +5,13 @@ from functools import cache
 from importlib.resources import files
 
 import anyio
-import structlog
 
 from tailrace.streams import functions
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.store.connection import ServerRefusal, Store, check_role, info_fields
 
-log = structlog.get_logger()
+log = get_logger()
 
 EVERY_SECONDS = 60.0
 UNFIT_SECONDS = 5.0  # between looks at a store that is not fit: a repair is noticed soon

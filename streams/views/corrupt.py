@@ -3,12 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import structlog
-
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
+from tailrace.streams.process.logs import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 T = TypeVar("T")
 Asked = TypeVar("Asked", bound=PlatformKeys | tuple[PlatformKeys, Any])

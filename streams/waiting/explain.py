@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-import structlog
-
 from tailrace.streams.history.events import decode_event
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Record
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
+from tailrace.streams.process.logs import get_logger
 from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.reasons import Case, WhyWaiting, explain, serving
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class WaitExplainer:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tailrace.consumers import Attempt, Handlers, SyncAttempt
 from tailrace.consumers.handlers import BUILT_IN
 from tailrace.consumers.middleware import CallNext
-from tailrace.consumers.registry import load_handlers
+from tailrace.consumers.program.loading import load_handlers
 from tailrace.producers.kinds import KINDS
 from tailrace.streams.errors import BadConfiguration, WrongField
 

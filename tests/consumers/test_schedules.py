@@ -189,13 +189,13 @@ async def test_any_number_of_unreadable_schedules_hides_no_readable_one(scene: S
     assert await ticker.round() > 0, "all were looked at"
 
 
-async def test_an_unreadable_schedule_is_reported_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_unreadable_schedule_is_reported_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     await scene.store.command("HSET", KURLY["schedules"], "bad", "{}")
     await scene.store.command("ZADD", KURLY["ticks"], 1, "bad")
     ticker = scene.ticker()
     for _ in range(3):
         await ticker.round()
-    assert capsys.readouterr().out.count("schedule_unreadable") == 1
+    assert caplog.text.count("schedule_unreadable") == 1
 
 
 async def test_a_platform_whose_keys_are_corrupt_holds_up_no_other(scene: Scene) -> None:

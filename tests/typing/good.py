@@ -1,11 +1,13 @@
 """What mypy must accept: handlers as users write them."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
 
-from tailrace.consumers import Attempt, Handlers, SyncAttempt
+from tailrace import Attempt, Handlers, JobInfo, Schedule, Submitted, Sync, SyncAttempt, Tailrace, consume
 from tailrace.consumers.middleware import CallNext
 from tailrace.consumers.testing import HandlerOutcome, run_handler
 from tailrace.streams.policies import Policy
@@ -85,4 +87,64 @@ async def test() -> float | None:
     return outcome.again_in_seconds if outcome.retried and steps else None
 
 
+class Pool:
+    name = "primary"
+
+    async def fetch(self, query: str) -> int:
+        return len(query)
+
+
+@asynccontextmanager
+async def lifespan() -> AsyncGenerator[Pool]:
+    yield Pool()
+
+
+@dataclass
+class Query:
+    text: str
+
+
+pooled = Handlers(lifespan=lifespan)
+
+
+@pooled("ask", platform="default")
+async def ask(attempt: Attempt[Query, Pool]) -> int:
+    return await attempt.state.fetch(attempt.args.text)
+
+
+@pooled("ask at leisure", run_in="thread")
+def ask_at_leisure(attempt: SyncAttempt[Query, Pool]) -> str:
+    pool: Pool = attempt.state
+    return attempt.args.text + pool.name
+
+
+@pooled("without it")
+async def without_it(attempt: Attempt[Query]) -> None:
+    assert attempt.args.text, attempt.state
+
+
+async def submit(tr: Tailrace) -> Found:
+    job: Submitted = await tr.submit("default", "ask", {"text": "why"}, id="a", delay_seconds=5)
+    job = await tr.submit(ask, Query("why"), id="a", priority="high")
+    await tr.submit(ask_at_leisure, Query("why"), platform="kurly")
+    await tr.submit(loose, {"any": "thing"}, platform="kurly")
+    await tr.submit_many(ask, [Query("why"), Query("how")])
+    told: JobInfo = await tr.get(job.id)
+    async for event in tr.follow(told.id):
+        assert event.status, event.step
+    await tr.schedules.upsert(Schedule(name="nightly", platform="default", kind="ask", cron="0 3 * * *"))
+    return await tr.result(job.id, type=Found, timeout=5)
+
+
+def submit_and_wait(tr: Sync) -> list[Found]:
+    job: Submitted = tr.submit(ask, Query("why"))
+    tr.schedules.pause("default", "nightly")
+    return tr.result(job.id, type=list[Found], timeout=5)
+
+
+async def embed() -> None:
+    await consume(pooled, platforms=["default"], signals=False)
+
+
+called: Callable[[Attempt[Query, Pool]], Any] = ask  # as a test may call it
 kept: Callable[[SyncAttempt[Wanted]], Found] = in_a_thread  # a decorated function is still what it was

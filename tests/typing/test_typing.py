@@ -1,6 +1,8 @@
-"""The types of the public surface, as a user's own mypy sees them."""
+"""The types of the public surface, as a user's own mypy and pyright see them."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,3 +27,22 @@ def test_mypy_says_of_each_line_what_the_line_expects(tmp_path: Path) -> None:
         lines = enumerate(file.read_text().splitlines(), start=1)
         expected = {(n, match[1]) for n, line in lines if (match := re.search(r"# expect: ([\w-]+)", line))}
         assert found == expected, said
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(not shutil.which("pyright"), reason="pyright is not installed; `npm install -g pyright` brings it")
+def test_pyright_refuses_what_mypy_refuses(tmp_path: Path) -> None:
+    for name in NAMES:
+        shutil.copy(HERE / f"{name}.py", tmp_path)
+    settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "extraPaths": [str(CHECKOUT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = ["pyright", "-p", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    for name in NAMES:
+        found = {
+            each["range"]["start"]["line"] + 1
+            for each in said["generalDiagnostics"]
+            if Path(each["file"]).stem == name and each["severity"] == "error"
+        }
+        lines = enumerate((HERE / f"{name}.py").read_text().splitlines(), start=1)
+        assert found == {n for n, line in lines if "# expect: " in line}, said

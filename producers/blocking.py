@@ -1,0 +1,178 @@
+"""The client for programs that block: the same names, arguments and errors, without `await`."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from tailrace.producers.client import Tailrace
+from tailrace.producers.declarations import Declared
+from tailrace.producers.producer import Submitted
+from tailrace.producers.schedules import Schedules
+from tailrace.streams.errors import Refused
+from tailrace.streams.history.events import Event
+from tailrace.streams.options import JobOptions
+from tailrace.streams.process.data_folder import DEFAULT_DATA
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Args = TypeVar("Args")
+
+
+class Waits:
+    """What has blocking methods: it asks the asynchronous object behind it."""
+
+    def wait_for(self, ask: Callable[[Any], Awaitable[T]]) -> T:
+        raise NotImplementedError
+
+
+class Blocking(Generic[P, T]):
+    """A method of an asynchronous class that waits for its answer, as a method of its blocking twin."""
+
+    def __init__(self, method: Callable[Concatenate[Any, P], Awaitable[T]]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, here: Waits, _: type[Waits]) -> Callable[P, T]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return here.wait_for(lambda there: self._method(there, *args, **kwargs))
+
+        return call
+
+
+class SyncSchedules(Waits):
+    """The schedules of a `Sync` client."""
+
+    upsert = Blocking(Schedules.upsert)
+    list = Blocking(Schedules.list)
+    get = Blocking(Schedules.get)
+    pause = Blocking(Schedules.pause)
+    resume = Blocking(Schedules.resume)
+    remove = Blocking(Schedules.remove)
+
+    def __init__(self, client: "Sync") -> None:
+        self._client = client
+
+    def wait_for(self, ask: Callable[[Any], Awaitable[T]]) -> T:
+        return self._client.run(lambda client: ask(client.schedules))
+
+
+class Sync(Waits):
+    """The blocking twin of `Tailrace`, for Flask, Django and scripts: the same names, arguments and errors.
+
+        with Sync() as tr:
+            job = tr.submit("research", "drill", {"steps": 3})
+            print(tr.result(job.id, timeout=60))
+
+    One thread with an event loop serves all threads that use it.
+    """
+
+    get = Blocking(Tailrace.get)
+    history = Blocking(Tailrace.history)
+    cancel = Blocking(Tailrace.cancel)
+    retry = Blocking(Tailrace.retry)
+    drop = Blocking(Tailrace.drop)
+    pause = Blocking(Tailrace.pause)
+    resume = Blocking(Tailrace.resume)
+    restart = Blocking(Tailrace.restart)
+    replay = Blocking(Tailrace.replay)
+    drop_dead = Blocking(Tailrace.drop_dead)
+
+    def __init__(self, url: str | None = None, *, data: Path | str = DEFAULT_DATA) -> None:
+        self.schedules = SyncSchedules(self)
+        self._client = Tailrace(url, data=data)
+        self._open = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:
+            portal = opening.enter_context(start_blocking_portal())
+            opening.enter_context(portal.wrap_async_context_manager(self._client))
+            self._open = opening.pop_all()
+        self._portal = portal
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._portal = None
+        self._open.__exit__(kind, error, trace)
+
+    def run(self, ask: Callable[[Tailrace], Awaitable[T]]) -> T:
+        """Wait for what the asynchronous client does, such as `lambda tr: tr.get("research.a")`."""
+        if self._portal is None:
+            raise RuntimeError("a Sync client is open only inside a `with` block")
+        return self._portal.call(ask, self._client)
+
+    def wait_for(self, ask: Callable[[Any], Awaitable[T]]) -> T:
+        return self.run(ask)
+
+    # Methods with overloads are written out: a descriptor would know only one of them.
+
+    @overload
+    def submit(
+        self, platform: str, kind: str, args: Any = None, *, id: str | None = None, **options: Unpack[JobOptions]
+    ) -> Submitted: ...
+
+    @overload
+    def submit(
+        self,
+        handler: Declared[Args],
+        args: Args,
+        *,
+        platform: str | None = None,
+        id: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Submitted: ...
+
+    def submit(self, *job: Any, **options: Any) -> Submitted:
+        """Accept a job: by platform and kind, or by the handler itself; as `Tailrace.submit`."""
+        return self.run(lambda client: client.submit(*job, **options))
+
+    @overload
+    def submit_many(
+        self, platform: str, kind: str, many: Iterable[Any], **options: Unpack[JobOptions]
+    ) -> list[Submitted | Refused]: ...
+
+    @overload
+    def submit_many(
+        self,
+        handler: Declared[Args],
+        many: Iterable[Args],
+        *,
+        platform: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> list[Submitted | Refused]: ...
+
+    def submit_many(self, *jobs: Any, **options: Any) -> list[Submitted | Refused]:
+        """Accept one job for each args, in few trips; the answers are in the order given."""
+        return self.run(lambda client: client.submit_many(*jobs, **options))
+
+    @overload
+    def result(self, job_id: str, *, timeout: float | None = None) -> Any: ...
+
+    @overload
+    def result(self, job_id: str, *, type: type[T], timeout: float | None = None) -> T: ...
+
+    def result(self, job_id: str, *, type: Any = None, timeout: float | None = None) -> Any:
+        """Wait for a job's result, as `Tailrace.result`."""
+        return self.run(lambda client: client.result(job_id, type=type, timeout=timeout))
+
+    def follow(self, job_id: str, *, after: str | None = None) -> Iterator[Event]:
+        """The events of a job as they come, to its end; `after` is the id of the last one that you have."""
+        events = self._client.follow(job_id, after=after)
+
+        async def next_event(_: Tailrace) -> Event | None:
+            return await anext(events, None)
+
+        async def close(_: Tailrace) -> None:
+            await events.aclose()  # type: ignore[attr-defined] # an async generator has it
+
+        try:
+            while (event := self.run(next_event)) is not None:
+                yield event
+        finally:
+            self.run(close)
