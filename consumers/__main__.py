@@ -1,4 +1,4 @@
-"""`python -m tailrace.consumers [PLATFORM ...] [--handlers MODULE]`: one consumer in the foreground."""
+"""`python -m tailrace.consumers [PLATFORM ...] [--handlers MODULE] [--reload]`: one consumer in the foreground."""
 
 import argparse
 import asyncio
@@ -9,6 +9,7 @@ import anyio
 
 from tailrace.consumers.consumer import LEAVE_SECONDS
 from tailrace.consumers.program.loading import load_handlers
+from tailrace.consumers.program.reload import keep_reloading
 from tailrace.consumers.program.serving import plan, serve
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.producers.settings import StreamsSettings
@@ -66,8 +67,13 @@ def main(argv: list[str] | None = None) -> int:
         "platforms", nargs="*", metavar="PLATFORM", help="what to serve; default: WORKER_PLATFORMS, else all"
     )
     parser.add_argument("--handlers", metavar="MODULE", help="import path or file of your handlers")
+    parser.add_argument("--reload", action="store_true", help="start again when a file of them changes (development)")
     options = parser.parse_args(argv)
     try:
+        if options.reload:
+            configure_logs()
+            words = [*options.platforms, *([f"--handlers={options.handlers}"] if options.handlers else [])]
+            return anyio.run(keep_reloading, words, options.handlers or os.environ.get("TAILRACE_HANDLERS"))
         return run(options.platforms, options.handlers)
     except BadConfiguration as error:
         sys.stderr.write(f"{error}\n")

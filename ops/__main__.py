@@ -110,7 +110,9 @@ def words_of(options: argparse.Namespace) -> list[str]:
         value = getattr(options, name.removeprefix("--"))
         if not name.startswith("--"):
             words += value
-        elif value is not None:
+        elif value is True:
+            words.append(name)
+        elif value is not None and value is not False:
             words.append(f"{name}={value}")
     return words
 

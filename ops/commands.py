@@ -102,6 +102,7 @@ COMMANDS = {
                 "platforms", nargs="*", metavar="PLATFORM", help="what to serve; default: WORKER_PLATFORMS, else all"
             ),
             argument("--handlers", metavar="MODULE", help="import path or file of your handlers"),
+            argument("--reload", action="store_true", help="start again when a file of them changes (development)"),
         ),
         role="consumers",
     ),

@@ -116,6 +116,7 @@ def test_a_wrong_flag_of_a_role_is_answered_with_the_usage_of_that_role() -> Non
 def test_a_role_gets_what_was_typed_for_it() -> None:
     assert words_of(parse(["gateway", "--port", "0", "--processes=2"])) == ["--port=0", "--processes=2"]
     assert words_of(parse(["consume", "ably", "--handlers", "mine", "kurly"])) == ["ably", "kurly", "--handlers=mine"]
+    assert words_of(parse(["consume", "--reload", "ably"])) == ["ably", "--reload"]
     assert words_of(parse(["consume"])) == []
 
 
