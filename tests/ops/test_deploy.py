@@ -108,7 +108,7 @@ def test_every_service_comes_back_is_limited_and_has_time_to_drain() -> None:
             assert int(told["stop_grace_period"].removesuffix("s")) > grace
             assert told["healthcheck"]["test"], name
     ports = [told["environment"].get("TAILRACE_METRICS_PORT") for told in services().values() if "build" in told]
-    scraped = re.findall(r"worker_(\w+):(\d+)", (DEPLOY / "prometheus.yml").read_text())
+    scraped = re.findall(r"worker_(\w+):(\d+)", (DEPLOY / "prometheus" / "prometheus.yml").read_text())
     assert [int(port) for _, port in scraped] == [port for port in ports if port]
     assert [name for name, _ in scraped] == [worker.name for worker in WORKERS]
 

@@ -1,0 +1,1 @@
+"""What an operator sees and is warned of: rules, the dashboard, and alerts without Prometheus."""
