@@ -69,7 +69,7 @@ def test_the_words_for_a_state_are_those_that_are_used() -> None:
 
 
 def test_the_codes_are_those_of_the_readme() -> None:
-    rows = re.findall(r"^\| (\d{3}) \| (`[A-Z_`, ]+`) \|", (CHECKOUT / "gateway" / "README.md").read_text(), re.M)
+    rows = re.findall(r"^\| (\d{3}) \| (`[A-Z_`, ]+`) \|", (CHECKOUT / "gateway" / "http.md").read_text(), re.M)
     written = {(int(status), code) for status, codes in rows for code in re.findall(r"`(\w+)`", codes)}
     assert written == {(code.status, code.name) for code in Code}
 
@@ -356,7 +356,7 @@ def test_every_status_has_a_name() -> None:
 
 
 def test_the_readme_has_a_row_for_the_document() -> None:
-    assert "`GET /openapi.json`" in (Path(CHECKOUT) / "gateway" / "README.md").read_text()
+    assert "`GET /openapi.json`" in (Path(CHECKOUT) / "gateway" / "http.md").read_text()
 
 
 def test_the_router_looks_at_the_routes_that_bring_work_first() -> None:

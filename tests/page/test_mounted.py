@@ -45,3 +45,4 @@ async def test_the_page_and_an_event_source_work_inside_another_application(
         await expect(visitor.page).to_have_url(f"{process.url}{PREFIX}/", timeout=PATIENCE_MS)
         await visitor.sees("#link-text", "live")
         assert all(url.startswith(f"{process.url}{PREFIX}/") for url in visitor.requests)
+        await visitor.leave()

@@ -1,4 +1,4 @@
-"""Two gateways behind a real nginx, set up as our README says, and a browser that watches while they are killed."""
+"""Two gateways behind a real nginx, set up as our guide says, and a browser that watches while they are killed."""
 
 import asyncio
 import os
@@ -20,8 +20,8 @@ from tests.support.nginx import AROUND, running
 from tests.support.ports import free_port
 from tests.support.processes import GatewayProcess
 
-README = (CHECKOUT / "gateway" / "README.md").read_text(encoding="utf-8")
-(CONFIGURATION,) = re.findall(r"```nginx\n(.*?)```", README, flags=re.DOTALL)
+GUIDE = (CHECKOUT / "ops" / "deploying.md").read_text(encoding="utf-8")
+(CONFIGURATION,) = re.findall(r"```nginx\n(.*?)```", GUIDE, flags=re.DOTALL)
 
 
 LISTEN = """

@@ -36,6 +36,10 @@ class Visitor:
     async def open(self, url: str) -> None:
         await self.page.goto(url)
 
+    async def leave(self) -> None:
+        """Before the gateway ends: a page that is open then would say that it cannot reach it."""
+        await self.page.goto("data:text/html,")
+
     async def sees(self, selector: str, text: str | re.Pattern[str], *, patience_ms: float = PATIENCE_MS) -> None:
         """Wait until some element says so."""
         await expect(self.page.locator(selector).filter(has_text=text).first).to_be_visible(timeout=patience_ms)
