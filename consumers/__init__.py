@@ -2,8 +2,18 @@
 
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.attempts.blocking import SyncAttempt
-from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, Waiting
+from tailrace.consumers.outcomes import ChildFailed, Delay, GiveUp, RateLimited, Waiting
 from tailrace.consumers.registry import Handlers
 from tailrace.streams.process.logs import JobFacts
 
-__all__ = ["Attempt", "Delay", "GiveUp", "Handlers", "JobFacts", "RateLimited", "SyncAttempt", "Waiting"]
+__all__ = [
+    "Attempt",
+    "ChildFailed",
+    "Delay",
+    "GiveUp",
+    "Handlers",
+    "JobFacts",
+    "RateLimited",
+    "SyncAttempt",
+    "Waiting",
+]

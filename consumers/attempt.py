@@ -1,13 +1,16 @@
 """One try at a job: what a handler in the loop holds, and how what it says reaches the store."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from tailrace.consumers.attempts.facts import Args, Opened
+from tailrace.consumers.attempts.flows import Flows
 from tailrace.consumers.attempts.reports import check_report, report_event
-from tailrace.consumers.attempts.steps import OURS, Steps
+from tailrace.consumers.attempts.steps import OURS
+from tailrace.consumers.outcomes import Rest
 from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.flows.spawning import MOST_CHILDREN
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Job, Step
 from tailrace.streams.operations import Operation, call, checked, word
@@ -15,26 +18,50 @@ from tailrace.streams.policies import Policy
 from tailrace.streams.replies import to_steps
 
 LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
+WHY_NOT = {
+    "conflict": "another job has its id",
+    "duplicate": "another job has its dedupe key; a child cannot share one",
+    "order": "a child cannot have the order_key that its parent holds: each would wait for the other",
+    "corrupt": "its keys in the store are corrupt",
+}
 MOST_NAMED = 20  # steps in the report of what an attempt took over
 
-Say = Callable[[Operation, Callable[[Any], None]], None]
+Heard = Callable[[Any], None]
+NewJobs = Sequence[tuple[str, bytes]]  # keys and args
 
 
-class Attempt(Steps[Args, Opened]):
+class Desk(Protocol):
+    """What an attempt needs of the runner that runs it."""
+
+    say: Callable[[Operation, Heard], None]
+
+    def waiting(self, attempt: "Attempt[Any]", seconds: float | None) -> dict[str, Any]:
+        """The attempt is about to wait; what `wait` is told of its rules."""
+
+    def waited(self, attempt: "Attempt[Any]", answer: Any, awaits: str) -> bool:
+        """What the store answered; whether the attempt is over."""
+
+    async def spawn(
+        self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
+    ) -> list[Any]:
+        """Bring jobs in line; what the store answers, page by page."""
+
+
+class Attempt(Flows[Args, Opened]):
     """An attempt as its handler sees it.
 
     Everything it writes carries its fence. When the job was taken over by another attempt, or has ended, the next
     write raises `Lost` and leaves no trace.
     """
 
-    __slots__ = ("_answer", "_keys", "_reported", "_reports", "_rules", "_say", "_shown", "_turns", "refused")
+    __slots__ = ("_answer", "_desk", "_keys", "_reported", "_reports", "_rules", "_shown", "_turns", "refused")
 
-    def __init__(self, claim: Claim, args: Args, worker: str, keys: PlatformKeys, rules: Policy, say: Say) -> None:
+    def __init__(self, claim: Claim, args: Args, worker: str, keys: PlatformKeys, rules: Policy, desk: Desk) -> None:
         super().__init__(Job(keys.platform, claim.key, claim.kind, claim.args), claim, args, worker)
         self.refused = 0  # writes that came after the job was taken over
         self._keys = keys
         self._rules = rules
-        self._say = say
+        self._desk = desk
         self._reports = 0
         self._reported = 0  # bytes
         self._shown: set[Step] | None = None
@@ -77,8 +104,7 @@ class Attempt(Steps[Args, Opened]):
 
     async def resume(self) -> None:
         """Learn what earlier attempts have saved, and show it: the history tells which steps were taken over."""
-        saved = (await self.recall()).saved
-        names = sorted(name.removeprefix(OURS) for name in saved)
+        names = (await self.recall()).names()
         if names:
             listed = ", ".join(names[:MOST_NAMED]) + (
                 f" and {len(names) - MOST_NAMED} more" * (len(names) > MOST_NAMED)
@@ -93,6 +119,10 @@ class Attempt(Steps[Args, Opened]):
     async def _save(self, name: str, value: bytes) -> None:
         said = call.save(self._keys, name=name, value=value, most=self._rules.max_step_bytes, **self._own)
         await self._kept(name, said)
+
+    async def _checkpoint(self, name: str, value: bytes) -> None:
+        said = call.checkpoint(self._keys, name=name, value=value, most=self._rules.max_step_bytes, **self._own)
+        await self._kept(name.removeprefix(OURS), said)
 
     async def _kept(self, name: str, operation: Operation) -> None:
         await self.quiet()
@@ -118,18 +148,69 @@ class Attempt(Steps[Args, Opened]):
             saved |= steps
         return saved
 
+    async def _wait(self, awaits: str, place: str, name: str, seconds: float | None, fails: bool) -> bytes | None:
+        """The data of a signal, else empty; None: it did not come in time. Raises `Rest` when the attempt is over."""
+        await self.quiet()
+        rules = self._desk.waiting(self, seconds)
+        about = {"awaits": awaits, "place": place, "name": name, "fails": int(fails), **rules}
+        over = False
+
+        def heard(answer: Any) -> None:
+            nonlocal over
+            over = self._desk.waited(self, answer, awaits)
+            self._written(answer)
+
+        answer = checked(await self._sent(call.wait(self._keys, **self._own, **about), heard))
+        if over:
+            raise Rest
+        if isinstance(answer, list):
+            data: bytes = answer[1]
+            return data
+        if self._allowed(answer) != "timeout":
+            raise AssertionError(f"wait answered {answer!r}")
+        return None
+
+    async def _join(self, number: str, ids: Sequence[str]) -> list[bytes]:
+        await self.quiet()
+        said = call.join(self._keys, number=number, ids=" ".join(ids), **self._own)
+        answer = checked(await self._sent(said, self._written))
+        if not isinstance(answer, list):
+            self._allowed(answer)
+        found: list[bytes] = answer
+        return found
+
+    async def _spawn(self, child: bool, platform: str, kind: str, jobs: NewJobs, options: dict[str, Any]) -> list[str]:
+        await self.quiet()
+        answers: list[str] = []
+        for page in await self._desk.spawn(self.claim, child, platform, kind, jobs, options):
+            if not isinstance(page, list):
+                self._refuse_spawn(page)
+            answers += [each.decode() for each in page]
+        for (key, _), answer in zip(jobs, answers, strict=True):
+            if answer in WHY_NOT:
+                raise ValueError(f"job {platform}.{key} cannot be brought in line: {WHY_NOT[answer]}")
+        return answers
+
+    def _refuse_spawn(self, answer: Any) -> None:
+        if answer == b"lost":
+            self.refused += 1
+        if self._allowed(answer) == "full":
+            raise ValueError(
+                f"job {self.job.id} would bring over {MOST_CHILDREN} jobs in line; spawn fewer, larger ones"
+            )
+
     @property
     def _own(self) -> dict[str, str]:
         """What every operation says of the attempt that sends it."""
         return {"key": self.claim.key, "nonce": self.claim.nonce}
 
-    def _sent(self, operation: Operation, heard: Callable[[Any], None]) -> asyncio.Future[Any]:
+    def _sent(self, operation: Operation, heard: Heard) -> asyncio.Future[Any]:
         """Send an operation under the fence; nothing else is on its way. The future brings the answer.
 
         `heard` gets the answer as well, also when the handler was cancelled and does not wait for it any more.
         """
         answer = self._answer = asyncio.get_running_loop().create_future()
-        self._say(operation, heard)
+        self._desk.say(operation, heard)
         return answer
 
     def _written(self, answer: Any) -> None:
@@ -172,5 +253,9 @@ VERBS: dict[str, Callable[..., Any]] = {
     "progress": Attempt.progress,
     "recall": Attempt._recall,
     "save": Attempt._save,
+    "checkpoint": Attempt._checkpoint,
+    "wait": Attempt._wait,
+    "spawn": Attempt._spawn,
+    "join": Attempt._join,
 }
 """What a handler may ask of the store, wherever it runs."""

@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 from msgspec import Struct
 
+from tailrace.consumers.attempts.outbound import Outbound
 from tailrace.consumers.bells import Bells
 from tailrace.consumers.heart.messages import Instructions, MetricsAddress, News
 from tailrace.consumers.heart.shared_memory import SLOTS, LeaseTable
@@ -90,6 +91,7 @@ class Consumer:
             settings.obey_seconds,
             self._vitals.refuse,
             self._counters,
+            Outbound(transitions, self._platforms),
         )
         process = Room(min(settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lanes: dict[str, Room] = {}

@@ -48,6 +48,16 @@ class GiveUp(Steers):
     """Raised by a handler: trying again would not help; the job ends failed now."""
 
 
+class ChildFailed(Exception):
+    """A child of the job failed for good, or was cancelled. The job fails with it, unless its handler catches this."""
+
+    def __init__(self, job_id: str, kind: str, error: Failure) -> None:
+        super().__init__(f"child {job_id} of kind {kind}: {error.type}: {error.message}")
+        self.job_id = job_id
+        self.kind = kind
+        self.error = error
+
+
 class Rest(BaseException):
     """Raised in a handler that waits for something: the store has ended its attempt, and the job goes on in another.
 

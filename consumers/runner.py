@@ -7,13 +7,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from tailrace.consumers.attempt import Attempt
+from tailrace.consumers.attempt import Attempt, NewJobs
+from tailrace.consumers.attempts.outbound import Outbound
 from tailrace.consumers.attempts.reports import LARGEST_EVENT
 from tailrace.consumers.backoff import again_after, seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.metrics.counters import ConsumerCounters
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
+    ChildFailed,
     Completed,
     Delay,
     Delayed,
@@ -23,6 +25,8 @@ from tailrace.consumers.outcomes import (
     Outcome,
     RateLimited,
     Released,
+    Requeued,
+    Waiting,
     failure_members,
     failure_of,
     misfit,
@@ -38,11 +42,20 @@ from tailrace.streams.operations import Again, BrokenOperation, Operation, call,
 from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.process.logs import about, get_logger
 from tailrace.streams.states import Status
-from tailrace.streams.store.commit import Committer
+from tailrace.streams.store.commit import Committer, Heard
 
 log = get_logger()
 
 OUTCOMES = {"ok": "", "again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
+TOO_LARGE = Failed(
+    Failure(
+        "WrongResult",
+        "the result has over 256 KB, which the job that spawned this one cannot keep; "
+        "store it elsewhere, and return a reference to it",
+    ),
+    final=True,
+)
+LOOK_SECONDS = 0.1  # how soon the time of an attempt is looked at again that was over while the store was asked
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
 
 
@@ -59,6 +72,7 @@ class RunningAttempt(Struct, eq=False):
     task: asyncio.Task[None] | None = None
     ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
     settling: bool = False  # its outcome is on the way to the store
+    waiting: bool = False  # it asks the store to wait for something, and does not know yet whether it is over
     outcome: str = "lost"  # as it is counted, unless the store says otherwise
 
 
@@ -73,6 +87,7 @@ class ProcessContext(Struct, frozen=True):
     obey_seconds: float = 5.0  # how long a cancelled handler may take to stop
     tell_refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # of late writes
     counters: ConsumerCounters = field(default_factory=ConsumerCounters)
+    outbound: Outbound | None = None  # None: no attempt brings jobs in line
 
 
 class Runner:
@@ -97,6 +112,7 @@ class Runner:
         self._counters = process.counters[keys.platform]
         self._counters.batches, self._counters.trips = committer.batches, committer.trips
         self._committer = committer
+        self.say: Callable[[Operation, Heard], None] = committer.say
         self._done = done
         self.running: dict[str, RunningAttempt] = {}
         self.released: list[asyncio.Task[None]] = []  # handlers that were asked to stop when all was handed back
@@ -120,6 +136,9 @@ class Runner:
     def _time_out(self, running: RunningAttempt) -> None:
         if running.settling or running.ending:
             return
+        if running.waiting:
+            running.timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._time_out, running)
+            return
         log.warning("attempt_timed_out", job=self._keys.id(running.claim.key), attempt=running.claim.number)
         self._stop(running, timed_out(running.rules, running.claim.age_seconds))
 
@@ -130,7 +149,7 @@ class Runner:
     def _stop_once(self, nonce: str, ending: Outcome) -> None:
         """The heart repeats what it knows: an attempt that is stopping is not cancelled again in its clean-up."""
         running = self.running.get(nonce)
-        if running and running.ending is None and not running.settling:
+        if running and running.ending is None and not running.settling and not running.waiting:
             self._stop(running, ending)
 
     def _stop(self, running: RunningAttempt, ending: Outcome) -> None:
@@ -198,10 +217,14 @@ class Runner:
                 outcome = Completed(await doing)
             except Delay as later:
                 outcome = Delayed(later.seconds, hold=isinstance(later, RateLimited))
+            except Waiting:
+                outcome = Requeued()
             if attempt.busy:
                 await attempt.quiet()
         except BaseException as error:
             outcome = outcome_of(error, running.ending)
+            if running.waiting:
+                await attempt.quiet()
         if not running.settling:
             self._settle(running, outcome)
 
@@ -216,7 +239,7 @@ class Runner:
             args = handler.decode(claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
             raise Misfit("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}") from error
-        attempt = Attempt(claim, args, self._process.owner, self._keys, running.rules, self._committer.say)
+        attempt = Attempt(claim, args, self._process.owner, self._keys, running.rules, self)
         if handler.lifespan:
             attempt.state = self._process.lifespans.state(handler.lifespan)
         running.attempt = attempt
@@ -224,13 +247,7 @@ class Runner:
 
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
-        running.settling = True
-        self._counters.runs.observe(time.monotonic() - running.begun)
-        self._table.settle(running.slot)
-        if running.timer:
-            running.timer.cancel()
-        if not running.alone:
-            self._done()
+        self._leave(running)
         if isinstance(outcome, Mute):
             self._finished(running, "mute")
             return
@@ -239,6 +256,51 @@ class Runner:
         except Exception as error:  # such as a delay that is not a number: the attempt must be settled all the same
             operation = self._operation(running, Failed(failure_of(error)))
         self._committer.say(operation, lambda answer: self._settled(running, answer))
+
+    def _leave(self, running: RunningAttempt) -> None:
+        """The attempt is over, and its slot is free."""
+        running.settling = True
+        self._counters.runs.observe(time.monotonic() - running.begun)
+        self._table.settle(running.slot)
+        if running.timer:
+            running.timer.cancel()
+        if not running.alone:
+            self._done()
+
+    def waiting(self, attempt: Attempt[Any], seconds: float | None) -> dict[str, Any]:
+        """What `wait` is told of an attempt's rules; it waits no longer than its job may take in all."""
+        running = self.running.get(attempt.fence)
+        if running is None or running.settling:
+            raise Lost(attempt.job.id, attempt.number)
+        running.waiting = True
+        rules, age_seconds = running.rules, running.claim.age_seconds + time.monotonic() - running.begun
+        if rules.lifetime_seconds:
+            left = max(0.0, rules.lifetime_seconds - age_seconds)
+            seconds = left if seconds is None else min(left, seconds)
+        delay_ms = "" if seconds is None else round(seconds * 1000)
+        return {"max_starts": rules.max_starts, "delay_ms": delay_ms, "order": rules.order}
+
+    def waited(self, attempt: Attempt[Any], answer: Any, awaits: str) -> bool:
+        """What the store answered to `wait`; whether the attempt is over. Its handler may not be heard of any more."""
+        running = self.running.get(attempt.fence)
+        if running is None:
+            return True
+        running.waiting = False
+        if isinstance(answer, list) or answer in (b"timeout", b"lost"):
+            return False
+        if not running.settling:
+            running.outcome = "delayed" if awaits == "sleep" else "awaiting"
+            self._leave(running)
+            self._settled(running, answer)
+        return True
+
+    async def spawn(
+        self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
+    ) -> list[Any]:
+        """Bring jobs of an attempt in line; what the store answers, page by page."""
+        outbound = self._process.outbound
+        assert outbound
+        return await outbound.spawn(self._keys, claim, await outbound.check(child, platform, kind, jobs, options))
 
     def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
         claim, rules = running.claim, running.rules
@@ -260,6 +322,9 @@ class Runner:
             running.outcome = "delayed"
             again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
             return call.delay(self._keys, key=claim.key, nonce=claim.nonce, hold=int(outcome.hold), **again.rest)
+        if isinstance(outcome, Requeued):
+            running.outcome = "requeued"
+            return call.requeue(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
         assert isinstance(outcome, Failed)
         running.outcome = "failed"
         why = f"{outcome.error.type}: {outcome.error.message}"
@@ -274,6 +339,9 @@ class Runner:
 
     def _settled(self, running: RunningAttempt, answer: Any) -> None:
         how = "ok"
+        if answer == b"large":
+            self._committer.say(self._operation(running, TOO_LARGE), lambda answer: self._settled(running, answer))
+            return
         if answer != b"ok":
             try:
                 how = word(answer)
@@ -289,6 +357,8 @@ class Runner:
             if running.alone:
                 self._done()
         self._counters.end(OUTCOMES.get(how, how) or running.outcome)
+        if self._process.outbound and (claim.options or how == "cancelled"):
+            self._process.outbound.ended(self._keys, claim, cancelled=how == "cancelled")
         if how in {"lost", "mute"}:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
             asyncio.get_running_loop().call_later(ECHO_SECONDS, self._tell_refused, running, how == "lost")
@@ -318,4 +388,4 @@ def outcome_of(error: BaseException, ending: Outcome | None) -> Outcome:
         return ending
     if isinstance(error, Misfit):
         return Failed(error.failure, final=True)
-    return Failed(failure_of(error), final=isinstance(error, GiveUp))  # also one that cancelled itself
+    return Failed(failure_of(error), final=isinstance(error, GiveUp | ChildFailed))  # also one that cancelled itself

@@ -104,7 +104,7 @@ class Producer:
             if index % LOOK_EVERY == LOOK_EVERY - 1:
                 await turns.give_way()
             try:
-                job = self._check(submission)
+                job = self.check(submission)
             except Refused as refusal:
                 answers[index] = refusal
                 continue
@@ -159,7 +159,8 @@ class Producer:
         error.job_ids = tuple(job.id for job, _ in jobs)
         raise error
 
-    def _check(self, submission: Submission) -> Job:
+    def check(self, submission: Submission) -> Job:
+        """The job that was asked for. Raises `WrongField` when it cannot be accepted."""
         platform = self._platforms.known(submission.platform)
         if not submission.options.plain:  # what it says of attempts and times must fit the rest of the rules
             self._platforms[platform].retrying(submission.options)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt, Waiting
+    from tailrace.consumers import Attempt, ChildFailed, Delay, GiveUp, Handlers, RateLimited, SyncAttempt, Waiting
     from tailrace.consumers.program.serving import consume
     from tailrace.gateway import follow
     from tailrace.producers import JobInfo, Submitted, Sync, Tailrace
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attempt",
+    "ChildFailed",
     "Delay",
     "Event",
     "GiveUp",
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "consumers": ("Attempt", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"),
+    "consumers": ("Attempt", "ChildFailed", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"),
     "gateway": ("follow",),
     "consumers.program.serving": ("consume",),
     "producers": ("JobInfo", "Submitted", "Sync", "Tailrace"),

@@ -1,28 +1,56 @@
-"""Steps: what an attempt saves, so that the next one goes on from there."""
+"""Steps and cursors: what an attempt saves, so that the next one goes on from there."""
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, ParamSpec, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from msgspec import Struct
 
 from tailrace.consumers.attempts.facts import Args, AttemptFacts, Opened
 from tailrace.consumers.attempts.reports import check_name
 from tailrace.consumers.attempts.values import from_value, returned_by, to_value
+from tailrace.consumers.outcomes import Steers, said_by
+from tailrace.streams.errors import Cancelled, Lost
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 OURS = "@"
 """The names of values that the library saves begin with it: those of steps do not."""
 
+MOST_SKIPPED = 1000  # skipped items that a cursor names; of the others it keeps the count
+LONGEST_REASON = 120
+
+
+class Skipped(Struct, frozen=True, array_like=True):
+    """An item that `each` passed over: its index, and what its function raised."""
+
+    index: int
+    error: str
+
+
+class Walked(Struct, frozen=True, omit_defaults=True):
+    """How far `each` is."""
+
+    done: int = 0
+    """Items that are behind it, those it skipped included."""
+    skips: int = 0
+    """How many it skipped."""
+    skipped: tuple[Skipped, ...] = ()
+    """The first thousand of them."""
+
 
 class Memory:
-    """What one attempt knows of the values that were saved."""
+    """What one attempt knows of the values that were saved, and which places it has passed."""
 
-    __slots__ = ("_used", "saved")
+    __slots__ = ("_places", "_used", "saved")
 
     def __init__(self, saved: dict[str, bytes]) -> None:
         self.saved = saved
         self._used: set[str] = set()
+        self._places: dict[str, int] = {}
 
     def use(self, name: str) -> None:
         if name in self._used:
@@ -34,6 +62,28 @@ class Memory:
     def give_back(self, name: str) -> None:
         """A step that raised may be tried again."""
         self._used.discard(name)
+
+    def place(self, verb: str, name: str | None) -> str:
+        """A place in the handler's code: by its name, else by how often the verb was called before."""
+        if name is None:
+            count = self._places[verb] = self._places.get(verb, 0) + 1
+            return f"{OURS}{verb} {count}"
+        check_name(name, "name")
+        place = f"{OURS}{verb} {name}"
+        if place in self._places:
+            raise ValueError(f"name: {name!r} is used twice for {verb} in this attempt; give each its own name")
+        self._places[place] = 1
+        return place
+
+    def join_number(self, attempt: int) -> str:
+        """Another one for each join of each attempt."""
+        count = self._places["join"] = self._places.get("join", 0) + 1
+        return f"{attempt}-{count}"
+
+    def names(self) -> list[str]:
+        """The steps and cursors that were saved, for people."""
+        words = (name.removeprefix(OURS) for name in self.saved)
+        return sorted(word for word in words if not word.startswith(("sleep ", "signal ")))
 
 
 class Steps(AttemptFacts[Args, Opened]):
@@ -89,6 +139,74 @@ class Steps(AttemptFacts[Args, Opened]):
             raise
         memory.saved[name] = value
         return given
+
+    async def checkpoint(self, value: Any, *, name: str = "checkpoint") -> None:
+        """Keep a value in place of the one before, for later attempts. Raises as `step` does."""
+        check_name(name, "name")
+        await self._keep(f"{OURS}checkpoint {name}", f"{name!r}", value)
+
+    def checkpointed(self, type: type[T], *, name: str = "checkpoint") -> T | None:
+        """What `checkpoint` kept last, in this attempt or an earlier one; None when nothing was."""
+        check_name(name, "name")
+        kept = self._memory.saved.get(f"{OURS}checkpoint {name}") if self._memory else None
+        return None if kept is None else from_value(f"{name!r}, kept before,", kept, type)
+
+    async def each(
+        self,
+        items: Iterable[Item],
+        function: Callable[[Item], Any],
+        /,
+        *,
+        batch: int = 50,
+        on_error: Literal["raise", "skip"] = "raise",
+        name: str | None = None,
+    ) -> Walked:
+        """Call `function(item)` for each item, in order, and keep a cursor: later attempts go on where it stands.
+
+        The cursor is saved after every `batch` items, and before an error is passed on: after a crash up to `batch`
+        items run again. The items must come in the same order in every attempt. With `on_error="skip"` an item whose
+        function raises is passed over, and named in the answer; what a handler raises to steer, such as `Delay`, is
+        raised all the same.
+        """
+        if batch < 1:
+            raise ValueError(f"batch: expected a number from 1, not {batch}")
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f'on_error: expected "raise" or "skip", not {on_error!r}')
+        memory = await self.recall()
+        place = memory.place("each", name)
+        kept = memory.saved.get(place)
+        walked: Walked = Walked() if kept is None else from_value(f"the cursor {place!r}", kept, Walked)
+        done, skips, skipped = walked.done, walked.skips, list(walked.skipped)
+
+        async def save() -> Walked:
+            nonlocal walked
+            if done != walked.done:
+                walked = Walked(done, skips, tuple(skipped))
+                await self._keep(place, f"the cursor {place!r}", walked)
+            return walked
+
+        for item in islice(items, done, None):
+            try:
+                await self.awaited(function(item))
+            except (Lost, Cancelled):
+                raise
+            except Exception as error:
+                if on_error == "raise" or isinstance(error, Steers):
+                    await save()
+                    raise
+                skips += 1
+                if len(skipped) < MOST_SKIPPED:
+                    reason = f"{type(error).__name__}: {said_by(error)}"
+                    skipped.append(Skipped(done, reason[:LONGEST_REASON]))
+            done += 1
+            if done - walked.done >= batch:
+                await save()
+        return await save()
+
+    async def _keep(self, place: str, what: str, given: Any) -> None:
+        memory, value = await self.recall(), to_value(what, given)
+        await self.ask("checkpoint", place, value)
+        memory.saved[place] = value
 
 
 def check_step(name: object) -> None:

@@ -15,6 +15,7 @@ import anyio
 import msgspec
 import psutil
 
+from tailrace.consumers.heart.deliveries import Deliverer
 from tailrace.consumers.heart.introduction import Introduction
 from tailrace.consumers.heart.mender import Mender
 from tailrace.consumers.heart.messages import GOODBYE, LEAVE_SECONDS, Instructions, News
@@ -58,6 +59,7 @@ class Heart:
         self._retention = Retention(instructions, transitions)
         self._mender = Mender(instructions, transitions)
         self._overtime = Overtime(instructions, transitions, table)
+        self._deliveries = Deliverer(transitions, list(self._keys.values()))
         self._ticker = Ticker(transitions, list(self._keys.values()), instructions.reap_seconds)
         self._failing_since: float | None = None  # beats
         self._restarts: dict[str, int] = {}  # how often each platform had been asked at the first beat
@@ -66,7 +68,8 @@ class Heart:
         async with anyio.create_task_group() as tasks:
             for duty in (self._show_life, self._beat, self._observe):
                 tasks.start_soon(duty)
-            for role in (self._recovery, self._overtime, self._retention, self._mender, self._ticker):
+            roles = (self._recovery, self._overtime, self._retention, self._mender, self._ticker, self._deliveries)
+            for role in roles:
                 tasks.start_soon(role.run)
             if self._to.lifeline_fd is not None:
                 tasks.start_soon(self._end_with, self._to.lifeline_fd)

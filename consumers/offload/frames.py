@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tailrace.consumers.outcomes import Rest
-from tailrace.streams.errors import Cancelled, Lost, StoreFull
+from tailrace.streams.errors import Cancelled, Lost, StoreFull, WrongField
 from tailrace.streams.messages import Claim, Failure
 
 LENGTH = 4  # bytes in front of a message
@@ -60,7 +60,7 @@ class Raised(Struct, frozen=True, tag=True):
 
 
 RAISED: dict[str, type[BaseException]] = {
-    kind.__name__: kind for kind in (Lost, Cancelled, Rest, StoreFull, TimeoutError, TypeError, ValueError)
+    kind.__name__: kind for kind in (Lost, Cancelled, Rest, StoreFull, WrongField, TimeoutError, TypeError, ValueError)
 }
 """What a verb may raise, by the name under which it crosses to the process."""
 

@@ -31,11 +31,11 @@ from tailrace.consumers.offload.frames import (
     frame,
     length_of,
 )
-from tailrace.consumers.outcomes import Delay, GiveUp, RateLimited, Rest, Waiting, failure_of, said_by
+from tailrace.consumers.outcomes import ChildFailed, Delay, GiveUp, RateLimited, Rest, Waiting, failure_of, said_by
 from tailrace.consumers.program.lifespans import BlockingLifespans
 from tailrace.consumers.program.loading import module_of_file
 from tailrace.consumers.registry import Handler, Handlers
-from tailrace.streams.errors import BadConfiguration, Cancelled, Lost
+from tailrace.streams.errors import BadConfiguration, Cancelled, Lost, WrongField
 from tailrace.streams.messages import Failure, Job, Step, encode
 from tailrace.streams.process import lifeline
 from tailrace.streams.process.logs import about, configure_logs
@@ -111,7 +111,7 @@ class WorkerProcess:
         except Delay as later:
             return Raised("rate_limited" if isinstance(later, RateLimited) else "delay", seconds=later.seconds)
         except BaseException as error:
-            return Raised("give_up" if isinstance(error, GiveUp) else "error", failure=failure_of(error))
+            return Raised("give_up" if isinstance(error, GiveUp | ChildFailed) else "error", failure=failure_of(error))
         finally:
             self._running = None
 
@@ -148,6 +148,8 @@ class WorkerProcess:
         kind = RAISED[told.raised]
         if kind in (Lost, Cancelled):
             raise kind(job_of(self._running).id, self._running.claim.number)
+        if kind is WrongField:
+            raise WrongField("", told.why)
         raise kind(told.why)
 
 

@@ -14,7 +14,7 @@ import redis
 from msgspec import Struct
 
 from tailrace.ops.terminal import say
-from tailrace.ops.up.children import Child, Family
+from tailrace.ops.up.children import ChildProcess, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.ops.up.up import is_ready
 from tailrace.streams.errors import TailraceError
@@ -58,11 +58,11 @@ class Workbench:
         self._config = family.logs / "bench.toml"
         tables = (f"[platforms.{name}]\nmax_running_per_process = {CONCURRENCY}\n" for name in self.platforms)
         self._config.write_text("".join(tables))
-        self._children: list[Child] = []
+        self._children: list[ChildProcess] = []
 
     def consumer(
         self, keys: PlatformKeys, name: str = "consumer", pace: Pace | None = None
-    ) -> AbstractContextManager[Child]:
+    ) -> AbstractContextManager[ChildProcess]:
         """A consumer process with the jobs of `bench`; its lease is kept as by default unless a pace is given."""
         command = launch.command("tailrace.consumers", keys.platform, "--handlers", "tailrace.ops.bench.jobs")
         return self._start(name, command, SERVICE_NAME=name, **(pace.variables() if pace else {}))
@@ -75,7 +75,7 @@ class Workbench:
             yield port
 
     @contextmanager
-    def _start(self, name: str, command: list[str], **variables: str) -> Iterator[Child]:
+    def _start(self, name: str, command: list[str], **variables: str) -> Iterator[ChildProcess]:
         # What this shell has set for Tailrace does not count: every run measures the same thing.
         ours = ("TAILRACE_", "LLM_")
         unset = {word: "" for word in os.environ if word.startswith(ours) and word != lifeline.VARIABLE}

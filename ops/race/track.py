@@ -16,7 +16,7 @@ from msgspec import Struct
 from tailrace.ops.race.monitor import Monitor, Write
 from tailrace.ops.race.violations import Event, violations
 from tailrace.ops.race.watcher import StreamWatcher
-from tailrace.ops.up.children import Child, Family
+from tailrace.ops.up.children import ChildProcess, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.ops.up.up import is_ready
 from tailrace.streams.errors import TailraceError
@@ -143,7 +143,7 @@ class Racetrack:
             race.troubles += end("A", a)
         return race
 
-    def _consumer(self, name: str) -> AbstractContextManager[Child]:
+    def _consumer(self, name: str) -> AbstractContextManager[ChildProcess]:
         return self._family.running(
             name,
             launch.command("tailrace.consumers", KEYS.platform),
@@ -209,7 +209,7 @@ def open_track(folder: Path) -> Iterator[Racetrack]:
             yield Racetrack(family, client, port)
 
 
-def end(letter: str, consumer: Child) -> list[str]:
+def end(letter: str, consumer: ChildProcess) -> list[str]:
     """Let a consumer drain; what went wrong."""
     code = consumer.end(PATIENCE_SECONDS)
     return [f"{letter} ended with code {code}"] if code else []

@@ -18,7 +18,7 @@ LARGEST_LOG = 4 * 1024 * 1024  # bytes; a larger log is emptied when its process
 BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
 
 
-class Child:
+class ChildProcess:
     """A process of a family, with all that it starts."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -84,11 +84,11 @@ class Family:
         }
 
     @contextmanager
-    def running(self, name: str, command: Sequence[str], **variables: str | None) -> Iterator[Child]:
+    def running(self, name: str, command: Sequence[str], **variables: str | None) -> Iterator[ChildProcess]:
         """A child, which is killed at the end of the block if it still lives."""
         options = self.options(name, **variables)
         with options["stdout"]:
-            child = Child(name, subprocess.Popen(command, **options), self.log(name))
+            child = ChildProcess(name, subprocess.Popen(command, **options), self.log(name))
         try:
             yield child
         finally:

@@ -1,0 +1,92 @@
+"""How the attempts of a consumer bring jobs in line, and how news for other platforms leaves at once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tailrace.producers.kinds import NO_BUILT_INS
+from tailrace.producers.producer import LOOK_EVERY, Producer, Submission, fingerprint
+from tailrace.streams.errors import AccessDenied, NoStore, StoreError
+from tailrace.streams.flows.relay import Relay
+from tailrace.streams.flows.spawning import NewJob, pages, spawning
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.messages import Claim
+from tailrace.streams.options import Options
+from tailrace.streams.policies import Platforms
+from tailrace.streams.process.logs import get_logger
+from tailrace.streams.process.turns import Turns
+from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
+from tailrace.streams.transitions import Transitions
+
+log = get_logger()
+
+PARENT = b'{"parent":"'  # how the options of a child begin, as its claim brings them
+
+
+class Outbound:
+    """What one consumer process sends beside what its attempts say of their own jobs."""
+
+    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
+        self._transitions = transitions
+        self._producer = Producer(transitions, platforms, kinds=NO_BUILT_INS)
+        self._relay = Relay(transitions)
+        self._delivering: dict[str, asyncio.Task[None]] = {}  # by platform
+        self._again: set[str] = set()  # platforms whose outbox got more meanwhile
+
+    async def check(
+        self, child: bool, platform: str, kind: str, jobs: Sequence[tuple[str, bytes]], options: dict[str, Any]
+    ) -> list[NewJob]:
+        """Jobs that may be brought in line, of keys and args. Raises `WrongField` if they can never be accepted."""
+        told, turns, made = Options(**options), Turns(), []
+        for number, (key, args) in enumerate(jobs, start=1):
+            job = self._producer.check(Submission(platform, kind, msgspec.json.decode(args), key, told))
+            made.append(NewJob(job, fingerprint(job), child))
+            if number % LOOK_EVERY == 0:
+                await turns.give_way()
+        return made
+
+    async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob]) -> list[Any]:
+        """What the store answers, page by page. While it does not answer, this waits. Raises `StoreFull`."""
+        answers = []
+        for page in pages(jobs):
+            operation, pause = spawning(keys, claim.key, claim.nonce, page), FIRST_PAUSE
+            while True:
+                try:
+                    answers.append(await self._transitions.one(keys, operation))
+                    break
+                except (NoStore, AccessDenied):
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+        if any(new.job.platform != keys.platform for new in jobs):
+            self.deliver(keys)
+        return answers
+
+    def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:
+        """An attempt is over: news for its parent, or for the children of a cancelled job, may be in the outbox."""
+        if cancelled:
+            self.deliver(keys)
+        elif claim.options.startswith(PARENT):
+            parent = claim.options[len(PARENT) :].partition(b'"')[0].decode()
+            if parent.partition(".")[0] != keys.platform:
+                self.deliver(keys)
+
+    def deliver(self, keys: PlatformKeys) -> None:
+        """Deliver the outbox of a platform beside what else is done; what fails, a heart delivers later."""
+        if keys.platform in self._delivering:
+            self._again.add(keys.platform)
+        else:
+            self._delivering[keys.platform] = asyncio.get_running_loop().create_task(self._deliver(keys))
+
+    async def _deliver(self, keys: PlatformKeys) -> None:
+        try:
+            while True:
+                self._again.discard(keys.platform)
+                await self._relay.deliver(keys)
+                if keys.platform not in self._again:
+                    return
+        except StoreError as error:
+            log.info("delivery_put_off", platform=keys.platform, error=str(error))
+        finally:
+            del self._delivering[keys.platform]

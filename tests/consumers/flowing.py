@@ -1,0 +1,64 @@
+"""Handlers that wait and spawn, in the loop, in a thread and in a process."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from tailrace.consumers import Attempt, ChildFailed, GiveUp, Handlers, SyncAttempt
+
+handles = Handlers()
+
+PLACES = ("loop", "thread", "process")
+
+
+class Page(Struct):
+    number: int
+    text: str = ""
+
+
+@handles("page")
+async def page(attempt: Attempt[Page]) -> Page:
+    if attempt.args.number < 0:
+        raise GiveUp("there is no such page")
+    return Page(attempt.args.number, f"page {attempt.args.number}")
+
+
+@handles("loop-flow")
+async def flow(attempt: Attempt[Any]) -> Any:
+    await attempt.sleep(0.05)
+    children = await attempt.spawn_many("page", [Page(number) for number in range(3)], platform="single", result=Page)
+    own = await attempt.spawn("page", Page(7), result=Page)
+    pages = await attempt.join([*children, own])
+    said = await attempt.wait_for("approval", timeout=20)
+    mail = await attempt.submit("page", Page(9))
+    return {"pages": [each.text for each in pages], "said": said, "mail": mail.id, "attempt": attempt.number}
+
+
+def plain_flow(attempt: SyncAttempt[Any]) -> Any:
+    attempt.sleep(0.05)
+    children = attempt.spawn_many("page", [Page(number) for number in range(3)], platform="single", result=Page)
+    own = attempt.spawn("page", Page(7), result=Page)
+    pages = attempt.join([*children, own])
+    said = attempt.wait_for("approval", timeout=20)
+    mail = attempt.submit("page", Page(9))
+    return {"pages": [each.text for each in pages], "said": said, "mail": mail.id, "attempt": attempt.number}
+
+
+@handles("policies")
+async def policies(attempt: Attempt[Any]) -> Any:
+    children = await attempt.spawn_many("page", [Page(1), Page(-1), Page(2)], platform="single", result=Page)
+    got = await attempt.join(children, on_failure=attempt.args["on_failure"])
+    return [each.error.message if isinstance(each, ChildFailed) else each and each.number for each in got]
+
+
+def caught(attempt: SyncAttempt[Any]) -> Any:
+    child = attempt.spawn("page", Page(-1), platform="single")
+    try:
+        return attempt.join([child])
+    except ChildFailed as failed:
+        return f"{failed.kind}: {failed.error.type}"
+
+
+for place in ("thread", "process"):
+    handles(f"{place}-flow", run_in=place)(plain_flow)
+    handles(f"{place}-caught", run_in=place)(caught)

@@ -1,0 +1,152 @@
+"""Waits and children with a consumer at work: slots are free meanwhile, and the job goes on where it was."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tailrace.consumers import Attempt, Handlers, Waiting
+from tailrace.streams import PlatformKeys, Transitions
+from tailrace.streams.operations import call
+from tailrace.streams.states import Status
+from tests.consumers.conftest import Bench, serving, standing
+from tests.consumers.flowing import PLACES, handles
+from tests.support.eventually import eventually
+
+
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    async with standing(tmp_path_factory.mktemp("flows"), handles) as bench:
+        yield bench
+
+
+async def signal(bench: Bench, job_id: str, name: str, data: bytes) -> str:
+    keys = PlatformKeys(job_id.partition(".")[0])
+    operation = call.signal(keys, key=job_id.partition(".")[2], name=name, data=data, most=100)
+    return await Transitions(bench.store).word(keys, operation)
+
+
+async def awaits_signal(bench: Bench, job_id: str) -> None:
+    async def look() -> bool:
+        return (await bench.events(job_id))[-1].signal == "approval"
+
+    await eventually(f"{job_id} awaits its signal", look)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_flow_sleeps_spawns_joins_and_awaits_a_signal(served: Bench, place: str) -> None:
+    job = await served.submit(f"{place}-flow", key=f"flow-{place}")
+    await awaits_signal(served, job)
+    assert await signal(served, job, "approval", b'{"by":"ann"}') == "delivered"
+    events = await served.end_of(job)
+    result = events[-1].result
+    assert result["pages"] == ["page 0", "page 1", "page 2", "page 7"]
+    assert result["said"] == {"by": "ann"}
+    assert (await served.end_of(result["mail"]))[-1].result == {"number": 9, "text": "page 9"}
+    shown = [
+        (event.status.value, event.awaits or event.reason) for event in events if event.status is not Status.PROGRESS
+    ]
+    assert shown[:5] == [
+        ("queued", None),
+        ("started", None),
+        ("delayed", "sleep"),
+        ("started", None),
+        ("awaiting", "children"),
+    ]
+    assert shown[-3:] == [("awaiting", "signal"), ("started", None), ("completed", None)]
+    assert not any(event.status is Status.RETRYING for event in events)
+
+
+async def test_a_signal_that_came_before_is_there_at_once(served: Bench) -> None:
+    job = await served.submit("loop-flow", key="early")
+    assert await signal(served, job, "approval", b'"yes"') == "kept"
+    assert (await served.end_of(job))[-1].result["said"] == "yes"
+
+
+async def test_each_policy_does_with_a_failed_child_what_it_says(served: Bench) -> None:
+    jobs = {policy: await served.submit("policies", {"on_failure": policy}) for policy in ("fail", "collect", "ignore")}
+    failed = (await served.end_of(jobs["fail"]))[-1]
+    assert failed.status is Status.FAILED
+    assert failed.error
+    assert (failed.error.type, failed.attempt) == ("ChildFailed", 2)
+    assert "of kind page: GiveUp: there is no such page" in failed.error.message
+    assert (await served.end_of(jobs["collect"]))[-1].result == [1, "there is no such page", 2]
+    assert (await served.end_of(jobs["ignore"]))[-1].result == [1, None, 2]
+
+
+@pytest.mark.parametrize("place", ["thread", "process"])
+async def test_a_handler_may_catch_what_became_of_a_child(served: Bench, place: str) -> None:
+    assert (await served.end_of(await served.submit(f"{place}-caught")))[-1].result == "page: GiveUp"
+
+
+async def test_a_job_that_raises_waiting_goes_behind_the_others(bench: Bench) -> None:
+    mine = Handlers()
+    order: list[str] = []
+
+    @mine("polite")
+    async def polite(attempt: Attempt[Any]) -> None:
+        order.append(f"{attempt.job.key} {attempt.number}")
+        if attempt.job.key == "a" and attempt.number == 1:
+            raise Waiting
+
+    for key in "abc":
+        await bench.submit("polite", platform="single", key=key)
+    async with serving(bench.store, mine):
+        events = await bench.end_of("single.a")
+    assert order == ["a 1", "b 1", "c 1", "a 2"]
+    assert [event.status for event in events] == ["queued", "started", "superseded", "started", "completed"]
+    assert events[2].reason == "requeued"
+
+
+async def test_a_signal_that_does_not_come_is_a_timeout_and_stays_one(bench: Bench) -> None:
+    mine = Handlers()
+
+    @mine("asks", backoff=lambda failures: 0.01)
+    async def asks(attempt: Attempt[Any]) -> str:
+        try:
+            await attempt.wait_for("approval", timeout=0.05)
+        except TimeoutError as late:
+            if attempt.number == 2:
+                raise RuntimeError("once more") from None
+            return str(late)
+        return "it came"
+
+    async with serving(bench.store, mine):
+        job = await bench.submit("asks")
+        events = await bench.end_of(job)
+    assert [event.status for event in events] == [
+        "queued", "started", "awaiting", "started", "retrying", "started", "completed",
+    ]  # fmt: skip
+    assert events[-1].result == "signal approval did not come in 0.05 s"
+
+
+async def test_a_walk_over_items_goes_on_where_its_cursor_stands(bench: Bench) -> None:
+    mine = Handlers()
+    seen: list[int] = []
+
+    @mine("walk", backoff=lambda failures: 0.01)
+    async def walk(attempt: Attempt[Any]) -> Any:
+        async def look(item: int) -> None:
+            if item == 1000 and attempt.number == 1:
+                raise RuntimeError("once more")
+            seen.append(item)
+            if item % 500 == 7:
+                raise LookupError(f"no product {item}")
+
+        if attempt.number == 1:
+            try:
+                return await attempt.each(range(1400), lambda item: None if item % 500 == 7 else look(item), batch=300)
+            finally:
+                await attempt.checkpoint({"at": len(seen)})
+        kept = attempt.checkpointed(dict)
+        return [kept, await attempt.each(range(1400), look, batch=300, on_error="skip")]
+
+    async with serving(bench.store, mine):
+        events = await bench.end_of(await bench.submit("walk"))
+    kept, walked = events[-1].result
+    assert kept == {"at": 998}
+    assert walked == {"done": 1400, "skips": 1, "skipped": [[1007, "LookupError: no product 1007"]]}
+    assert seen == [item for item in range(1400) if item not in (7, 507)]
+    assert [event.message for event in events if event.step == "resumed"] == [
+        "saved before: checkpoint checkpoint, each 1"
+    ]
