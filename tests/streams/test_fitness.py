@@ -153,8 +153,9 @@ async def test_a_store_that_begins_to_evict_takes_no_new_job_until_it_stops(
 
 
 async def test_a_verdict_is_logged_once_and_so_is_its_end(
-    own: OwnStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own: OwnStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "tailrace")
     monkeypatch.setattr(fitness, "EVERY_SECONDS", 0.02)
     async with Store(own.url) as store:
         watch = fitness.Fitness(store)
@@ -165,9 +166,8 @@ async def test_a_verdict_is_logged_once_and_so_is_its_end(
         await store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
         await eventually("it is fit", lambda: asyncio.sleep(0, not watch.unfit))
         looking.cancel()
-    said = capsys.readouterr().out
-    assert said.count("store_unfit") == 1
-    assert said.count("store_fit_again") == 1
+    assert caplog.text.count("store_unfit") == 1
+    assert caplog.text.count("store_fit_again") == 1
 
 
 async def test_what_is_only_not_recommended_is_advice(own: OwnStore) -> None:
