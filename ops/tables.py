@@ -19,7 +19,7 @@ SHORT = 10  # a text of this length is not broken into words
 WORD = 24  # a word of a column that may be cut stays whole up to here: a time, a type of error
 RIGHT = {
     *("seq", "attempt", "elapsed", "lag", "memory", "oldest", "workers", "jobs"),
-    *("waiting", "running", "delayed", "completed", "failed", "cancelled"),
+    *("waiting", "running", "delayed", "awaiting", "completed", "failed", "cancelled"),
 }
 _FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that end a colour
 

@@ -20,6 +20,7 @@ STYLES = {
     "cancelled": "blue",
     "running": "cyan",
     "delayed": "dim",
+    "awaiting": "dim",
     "alive": "green",
     "silent": "yellow",
 }

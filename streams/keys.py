@@ -62,6 +62,8 @@ JOB_KEYS: Final = {
 }
 """What a job has: the name used by transitions, and the word in the key."""
 
+RESERVED: Final = "~"  # begins the names that the library itself gives among the steps of a job
+
 PLATFORM_FORM: Final = r"[a-z0-9][a-z0-9_-]{0,31}"
 KEY_FORM: Final = r"[A-Za-z0-9_-]{1,64}"
 WORD_FORM: Final = r"[A-Za-z0-9._-]{1,64}"

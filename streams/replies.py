@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tailrace.streams.errors import JobNotFound
 from tailrace.streams.flows.envelope import args_within
 from tailrace.streams.history.events import are_in_order, expand, history_of
-from tailrace.streams.keys import PlatformKeys, expiry_alarm, join_id
+from tailrace.streams.keys import RESERVED, PlatformKeys, expiry_alarm, join_id
 from tailrace.streams.messages import BeatReply, Claim, Errors, Hint, OfType, Record, Sweep
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
@@ -199,7 +199,9 @@ async def is_kept(store: Store, keys: PlatformKeys, key: str) -> bool:
 
 
 async def read_step_names(store: Store, keys: PlatformKeys, key: str) -> list[str]:
-    return [name.decode(errors="replace") for name in await store.command("HKEYS", keys.steps(key))]
+    """The names that its handler gave; what the library keeps beside them is not for people."""
+    names = [name.decode(errors="replace") for name in await store.command("HKEYS", keys.steps(key))]
+    return [name for name in names if not name.startswith(RESERVED)]
 
 
 async def read_step(store: Store, keys: PlatformKeys, key: str, name: str) -> bytes | None:

@@ -14,7 +14,7 @@ from tailrace.gateway.metrics.counters import GatewayCounters
 from tailrace.streams.views.health import Health, PlatformHealth, StoreHealth
 from tailrace.streams.views.presence import ConsumerPresence
 
-STATES = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
+STATES = ("waiting", "running", "delayed", "awaiting", "completed", "failed", "cancelled")
 OUTCOMES = ("completed", "failed", "cancelled")
 
 

@@ -19,9 +19,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([{**msgspec.structs.asdict(each), "consumers": alive} for each, alive in platforms])
         return 0
-    counted = ("waiting", "running", "delayed", "completed", "failed", "cancelled")
+    counted = ("waiting", "running", "delayed", "awaiting", "completed", "failed", "cancelled")
     steady = ("platform", *counted, "oldest", "workers")
-    shown = Rows((*steady, "state"), leaving=("cancelled", "completed", "delayed", "oldest"), steady=steady)
+    shown = Rows((*steady, "state"), leaving=("awaiting", "cancelled", "completed", "delayed", "oldest"), steady=steady)
     for each, alive in platforms:
         oldest = "" if each.oldest_waiting_seconds is None else span(each.oldest_waiting_seconds)
         counts = [number(getattr(each, state), state) for state in counted]
@@ -47,5 +47,5 @@ def state_of(overview: Overview, served: bool) -> str:
         return f"paused{f' by {plain(overview.paused_by)}' if overview.paused_by else ''}{ago}"
     if overview.held_seconds:
         return f"held for {span(overview.held_seconds)}"
-    has_jobs = overview.waiting or overview.running or overview.delayed
+    has_jobs = overview.waiting or overview.running or overview.delayed or overview.awaiting
     return "no worker" if has_jobs and not served else ""

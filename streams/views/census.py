@@ -64,15 +64,15 @@ async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     commands: list[Command] = [("TIME",)]
     for keys in all_keys:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]
-        commands += [("ZCARD", keys["due"]), ("HLEN", keys["leases"])]
+        commands += [("ZCARD", keys["due"]), ("ZCARD", keys["awaiting"]), ("HLEN", keys["leases"])]
     clock, *replies = await store.commands(commands)
     now_ms = to_ms(clock)
     waiting: dict[str, int] = {}
     found: list[tuple[Record, JobRunning]] = []
-    width = len(BANDS) + 2
+    width = len(BANDS) + 3
     for index, keys in enumerate(all_keys):
-        *lengths, resting, running = replies[index * width : (index + 1) * width]
-        if (count := sum(lengths) - resting - running) > 0:
+        *lengths, delayed, awaiting, running = replies[index * width : (index + 1) * width]
+        if (count := sum(lengths) - delayed - awaiting - running) > 0:
             waiting[keys.platform] = count
         leases = await read_leases(store, keys) if running else []
         for start in range(0, len(leases), PAGE):

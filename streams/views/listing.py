@@ -28,6 +28,7 @@ MESSAGE = 1000  # characters of an error in a list; the job itself tells all
 
 SORTED = {
     State.DELAYED: ("due", False),
+    State.AWAITING: ("awaiting", False),
     State.FAILED: ("ended_failed", True),
     State.CANCELLED: ("ended_cancelled", True),
 }
@@ -59,8 +60,8 @@ class ScoredMember(Struct, frozen=True, order=True):
 
 
 async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int = LIMIT, after: str = "") -> JobListing:
-    """One page. Waiting: band by band as they stand in line; running: oldest first; delayed: next first; ended: newest
-    first, of the completed those with a time of their own last."""
+    """One page. Waiting: band by band as they stand in line; running: oldest first; delayed: next first; awaiting: the
+    longest first; ended: newest first, of the completed those with a time of their own last."""
     if state in SORTED:
         name, newest_first = SORTED[state]
         return await list_places(store, keys, state, keys[name], limit, after, newest_first=newest_first)

@@ -10,10 +10,10 @@ from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import read_event
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys
 from tailrace.streams.messages import Record
-from tailrace.streams.options import at_ms
+from tailrace.streams.options import LAST_MS, at_ms
 from tailrace.streams.pauses import read_pause
 from tailrace.streams.replies import to_record, which
-from tailrace.streams.states import State
+from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.server import read_clock
 from tailrace.streams.words import Count, PlatformName, Seconds, Time
@@ -25,7 +25,7 @@ KEPT_APART = 10_000  # ended jobs with a time of their own are told apart by the
 
 SEEN = (
     *(f"jobs_{band}" for band in BANDS),
-    *("leases", "due", "ended_completed", "ended_kept", "ended_failed", "ended_cancelled", "control"),
+    *("leases", "due", "awaiting", "ended_completed", "ended_kept", "ended_failed", "ended_cancelled", "control"),
 )
 """What an overview is made of, in the order it is read."""
 KEPT = SEEN.index("ended_kept")
@@ -38,6 +38,7 @@ class Overview(Struct, frozen=True, rename="camel"):
     waiting: Count
     running: Count
     delayed: Count
+    awaiting: Count
     completed: Count
     failed: Count
     cancelled: Count
@@ -58,7 +59,7 @@ async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overvie
 
 
 def unused(platform: str) -> Overview:
-    return Overview(platform, 0, 0, 0, 0, 0, 0, None, False, None, None, None)
+    return Overview(platform, 0, 0, 0, 0, 0, 0, 0, None, False, None, None, None)
 
 
 async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:
@@ -68,6 +69,7 @@ async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> li
         commands += [
             ("HLEN", keys["leases"]),
             ("ZCARD", keys["due"]),
+            ("ZCARD", keys["awaiting"]),
             ("LLEN", keys["ended_completed"]),
             ("ZCARD", keys["ended_kept"]),
             ("ZCARD", keys["ended_failed"]),
@@ -85,8 +87,8 @@ async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> li
     apart = await count_apart(store, [keys for keys, row in zip(used, rows, strict=True) if row[KEPT]])
     overviews = []
     for keys, row in zip(used, rows, strict=True):
-        *lengths, running, delayed, completed, kept, failed, cancelled, control = row
-        waiting = max(0, sum(lengths) - running - delayed)
+        *lengths, running, delayed, awaiting, completed, kept, failed, cancelled, control = row
+        waiting = max(0, sum(lengths) - running - delayed - awaiting)
         since = oldest.get(keys.platform) if waiting else None
         by, paused_since = read_pause(control[0])
         held_ms = min(float(control[1] or 0) - now_ms, float(control[2] or "inf"))
@@ -96,6 +98,7 @@ async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> li
                 waiting=waiting,
                 running=running,
                 delayed=delayed,
+                awaiting=awaiting,
                 completed=completed + kept - apart.get(keys.platform, 0),
                 failed=failed,
                 cancelled=cancelled,
@@ -163,6 +166,8 @@ async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence
 def waiting_since(record: Record, last: bytes | None) -> int:
     """Since when a job waits: its acceptance, unless its last event brought it in line, or names the time that did."""
     event = read_event(record.id, last) if last else None
+    if event and event.status is Status.AWAITING:
+        return LAST_MS  # nothing tells when it went on
     with suppress(WrongField):
         return at_ms(event.until or event.retryAt or event.time if event else None, "time") or record.accepted_ms
     return record.accepted_ms

@@ -13,6 +13,7 @@ from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import Presence
+from tailrace.streams.waiting.awaited import why_awaiting
 from tailrace.streams.waiting.reasons import Case, WhyWaiting, explain, serving
 
 log = get_logger()
@@ -30,6 +31,8 @@ class WaitExplainer:
         self, keys: PlatformKeys, record: Record, due_ms: float | None, events: Sequence[bytes]
     ) -> WhyWaiting | None:
         """Why a job waits; None when it does not, or nobody can tell. `events` are the last of its history."""
+        if record.state is State.AWAITING:
+            return WhyWaiting(None, False, (why_awaiting(record),))
         if record.state not in {State.WAITING, State.DELAYED}:
             return None
         policy = self._platforms[keys.platform]

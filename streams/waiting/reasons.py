@@ -76,6 +76,8 @@ def explain(case: Case) -> WhyWaiting:
 
 def resting(case: Case) -> Reason:
     until = iso(case.due_ms or 0)
+    if case.record.awaits:
+        return Reason("sleep", f"Its handler sleeps until {until}.", until=until)
     if case.retrying:
         return Reason("retry", f"Its last attempt failed; the next one is due at {until}.", until=until)
     return Reason("delay", f"It is not to start before {until}.", until=until)
