@@ -53,9 +53,9 @@ DATA = argument(
 
 GROUPS = {
     "Run": ("init", "up", "gateway", "consume", "race"),
-    "Submit and watch": ("submit", "follow", "history", "show"),
+    "Submit and watch": ("submit", "follow", "history", "show", "flow"),
     "Look": ("running", "platforms", "workers", "dead"),
-    "Act": ("cancel", "retry", "drop", "replay", "pause", "resume", "restart", "schedules"),
+    "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules"),
     "Operate": ("doctor", "keys", "bench"),
     "Develop": ("test", "check"),
 }
@@ -157,6 +157,18 @@ COMMANDS = {
         "end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="cli.act"
     ),
     "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="cli.act"),
+    "signal": Command(
+        "send a signal to a job that awaits it, or will",
+        (
+            JOB,
+            argument("name", metavar="NAME", help="of the signal; the first one of a name counts"),
+            argument("json_data", metavar="DATA", nargs="?", default="null", help="JSON, @file or - (default: null)"),
+            JSON,
+            DATA,
+        ),
+        module="cli.act",
+    ),
+    "flow": Command("show the jobs that a job spawned, and theirs, as a tree", (JOB, JSON, DATA)),
     "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="cli.act"),
     "dead": Command(
         "list failed jobs, newest first",

@@ -2,6 +2,8 @@
 
 from tailrace.producers.blocking import Sync
 from tailrace.producers.client import JobInfo, Tailrace
-from tailrace.producers.producer import Producer, Submission, Submitted
+from tailrace.producers.flows import Flow
+from tailrace.producers.producer import Producer
+from tailrace.producers.submissions import Submission, Submitted
 
-__all__ = ["JobInfo", "Producer", "Submission", "Submitted", "Sync", "Tailrace"]
+__all__ = ["Flow", "JobInfo", "Producer", "Submission", "Submitted", "Sync", "Tailrace"]

@@ -1,23 +1,27 @@
 """Actions on jobs and platforms: what is asked for, what the store decides, and the refusal as an error."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 from msgspec import Struct
 
 from tailrace.producers.producer import new_key
-from tailrace.streams.errors import JobNotFound, NoConsumer, WorkerShared, WrongField, WrongState
+from tailrace.streams.errors import JobNotFound, NoConsumer, StoreError, WorkerShared, WrongField, WrongState
+from tailrace.streams.flows.relay import Relay
 from tailrace.streams.history.events import members
-from tailrace.streams.keys import PlatformKeys, split_id
+from tailrace.streams.keys import PlatformKeys, check_word, split_id
+from tailrace.streams.messages import encode
 from tailrace.streams.options import at_ms
 from tailrace.streams.pauses import Paused, pause_platform
 from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
-from tailrace.streams.transitions import Transitions
+from tailrace.streams.transitions import MOST_SIGNALS, Transitions
 from tailrace.streams.views.failed_jobs import Match, Swept, sweep_dead
 
 LONGEST_NAME, LONGEST_REASON = 100, 300  # characters
+LARGEST_SIGNAL = 256 * 1024  # bytes of its data
 
 
 class ActionResult(Struct, frozen=True):
@@ -25,6 +29,17 @@ class ActionResult(Struct, frozen=True):
 
     id: str
     status: str
+
+
+SignalStatus = Literal["delivered", "kept", "again"]
+
+
+class SignalResult(Struct, frozen=True):
+    """What became of a signal: `delivered` to a job that awaited it, `kept` for one that will, `again`: it had come."""
+
+    id: str
+    signal: str
+    status: SignalStatus
 
 
 class Which(TypedDict, total=False):
@@ -45,6 +60,7 @@ class Actions:
     def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
         self._transitions = transitions
         self._platforms = platforms
+        self._relay = Relay(transitions)
 
     async def cancel(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
         """End a job that does not run, or ask its attempt to stop: `status` is `cancelled` or `cancelling`."""
@@ -52,6 +68,7 @@ class Actions:
         if word == "cancelling":
             return ActionResult(job_id, word)
         if word in {"ok", "again"}:
+            await self._deliver(job_id)
             return ActionResult(job_id, State.CANCELLED)
         raise refusal(job_id, word, "there is nothing left to cancel")
 
@@ -60,7 +77,33 @@ class Actions:
         word = await self._transitions.reopen(*self._locate(job_id), note(by, reason))
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be retried")
+        await self._deliver(job_id)
         return ActionResult(job_id, State.WAITING)
+
+    async def signal(self, job_id: str, name: str, data: Any = None) -> SignalResult:
+        """Send a signal to a job that awaits it, or will: the first one of a name counts.
+
+        Raises `WrongField`, and `WrongState` when the job has ended.
+        """
+        check_word(name, "name")
+        try:
+            said = encode(data)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise WrongField("data", f"cannot be written as JSON: {error}") from None
+        if len(said) > LARGEST_SIGNAL:
+            raise WrongField("data", f"has {len(said)} bytes; a signal has at most {LARGEST_SIGNAL}")
+        keys, key = self._locate(job_id)
+        word = await self._transitions.signal(keys, key, name, said)
+        if word == "full":
+            raise WrongField("name", f"is one signal too many: a job has at most {MOST_SIGNALS}")
+        if word not in get_args(SignalStatus):
+            raise refusal(job_id, word, "it can receive no signal any more")
+        return SignalResult(job_id, name, cast(SignalStatus, word))
+
+    async def _deliver(self, job_id: str) -> None:
+        """Tell the children or the parent of a job at once; if that fails, the heart of a consumer does."""
+        with suppress(StoreError):
+            await self._relay.deliver(self._locate(job_id)[0])
 
     async def drop(self, job_id: str) -> ActionResult:
         """Remove a failed or cancelled job with its history."""
@@ -98,7 +141,10 @@ class Actions:
     async def replay(self, platform: str, *, by: str | None = None, **which: Unpack[Which]) -> Swept:
         """Give failed jobs of a platform another life, oldest first."""
         more = note(by)
-        return await self._sweep(platform, which, lambda keys, key: self._transitions.reopen(keys, key, more))
+        swept = await self._sweep(platform, which, lambda keys, key: self._transitions.reopen(keys, key, more))
+        with suppress(StoreError):
+            await self._relay.deliver(self._declared(platform))
+        return swept
 
     async def drop_dead(self, platform: str, **which: Unpack[Which]) -> Swept:
         """Remove failed jobs of a platform with their histories, oldest first."""

@@ -10,8 +10,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tailrace.producers.client import Tailrace
 from tailrace.producers.declarations import Declared
-from tailrace.producers.producer import Submitted
 from tailrace.producers.schedules import Schedules
+from tailrace.producers.submissions import Submitted
 from tailrace.streams.errors import Refused
 from tailrace.streams.history.events import Event
 from tailrace.streams.options import JobOptions
@@ -74,6 +74,9 @@ class Sync(Waits):
     history = Blocking(Tailrace.history)
     cancel = Blocking(Tailrace.cancel)
     retry = Blocking(Tailrace.retry)
+    signal = Blocking(Tailrace.signal)
+    flow = Blocking(Tailrace.flow)
+    submit_flow = Blocking(Tailrace.submit_flow)
     drop = Blocking(Tailrace.drop)
     pause = Blocking(Tailrace.pause)
     resume = Blocking(Tailrace.resume)

@@ -12,11 +12,13 @@ from msgspec import Struct
 
 from tailrace.producers.actions import Actions
 from tailrace.producers.declarations import Declared, Named, named, result_as
+from tailrace.producers.flows import Flow, SubmittedFlow, children_of
 from tailrace.producers.following import follow, read_visible, wait_for_end
 from tailrace.producers.kinds import ALL_KINDS, Kinds
-from tailrace.producers.producer import Producer, Submission, Submitted
+from tailrace.producers.producer import Producer
 from tailrace.producers.schedules import Schedules
 from tailrace.producers.settings import StreamsSettings
+from tailrace.producers.submissions import Submission, Submitted
 from tailrace.streams.errors import JobCancelled, JobFailed, NoStore, Refused
 from tailrace.streams.history.events import Event, decode_event, iso, progress_of
 from tailrace.streams.messages import Failure
@@ -29,6 +31,7 @@ from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.flow import FLOW_LIMIT, FlowPage, read_flow
 
 Args = TypeVar("Args")
 T = TypeVar("T")
@@ -148,6 +151,21 @@ class Tailrace(Actions):
         return await self._producer.submit_many(
             [submission(job, None, options) for job in named(jobs, options, many=True)]
         )
+
+    async def submit_flow(self, flow: Flow, *, id: str | None = None) -> SubmittedFlow:
+        """Accept a tree of jobs, or nothing of it: children run first, then the job above them.
+
+            await tr.submit_flow(Flow("default", "report", {}, [Flow("kurly", "page", {"n": n}) for n in range(9)]))
+
+        Raises `WrongField` naming the part of the tree that is wrong.
+        """
+        asked = flow.submission(id)
+        job = await self._producer.submit(asked)
+        return SubmittedFlow(job.id, job.status, job.replayed, children=children_of(job.id, asked))
+
+    async def flow(self, job_id: str, *, after: str = "", limit: int = FLOW_LIMIT) -> FlowPage:
+        """A job with the jobs that it spawned, and theirs; `after` is the `next` of the page before."""
+        return await read_flow(self._store, *self._locate(job_id), after=after, limit=limit)
 
     async def get(self, job_id: str) -> JobInfo:
         """A job as it is now. Raises `JobNotFound`."""

@@ -9,17 +9,18 @@ import base64
 import hashlib
 import os
 import time
+from asyncio import to_thread
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
 
+from tailrace.producers.flows import with_children
 from tailrace.producers.kinds import ALL_KINDS, Kinds
+from tailrace.producers.submissions import Submission, Submitted
 from tailrace.streams.errors import AnswerLost, NoStore, OtherBody, Refused, StoreError, WrongField
 from tailrace.streams.keys import check_key, check_word, join_id
 from tailrace.streams.messages import Job, encode, plain_model
-from tailrace.streams.options import NO_OPTIONS, Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.turns import Turns
 from tailrace.streams.states import State
@@ -44,25 +45,6 @@ class Asked(NamedTuple):
 
 
 Batch = list[Asked]  # of one platform
-
-
-class Submission(Struct, frozen=True):
-    """A job as it is asked for."""
-
-    platform: str
-    kind: str
-    args: Any = {}  # decoded JSON
-    id: str | None = None  # the caller's key; the same key again is the same job
-    options: Options = NO_OPTIONS
-
-
-class Submitted(Struct, frozen=True):
-    """The answer: the job, where it is now, and whether it had been accepted before."""
-
-    id: str
-    status: State
-    replayed: bool
-    deduplicated: bool = False  # it is another job, which holds the same `dedupe` key
 
 
 class Producer:
@@ -104,7 +86,7 @@ class Producer:
             if index % LOOK_EVERY == LOOK_EVERY - 1:
                 await turns.give_way()
             try:
-                job = self.check(submission)
+                job = self.check(submission) if not submission.children else await to_thread(self.check, submission)
             except Refused as refusal:
                 answers[index] = refusal
                 continue
@@ -161,6 +143,10 @@ class Producer:
 
     def check(self, submission: Submission) -> Job:
         """The job that was asked for. Raises `WrongField` when it cannot be accepted."""
+        job = self._check_alone(submission)
+        return with_children(job, submission, self._check_alone) if submission.children else job
+
+    def _check_alone(self, submission: Submission) -> Job:
         platform = self._platforms.known(submission.platform)
         if not submission.options.plain:  # what it says of attempts and times must fit the rest of the rules
             self._platforms[platform].retrying(submission.options)

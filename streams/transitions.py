@@ -27,6 +27,7 @@ MEND_BATCH = 500  # entries that one look for jobs without a place reads: a few 
 FORGET_BATCH = 100  # jobs removed in one call: a few milliseconds as well
 TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
+MOST_SIGNALS = 100  # that a job may have
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
 KEPT = ("ended_completed", "ended_failed", "ended_cancelled", "ended_kept", "events")  # what `forget` removes from
@@ -121,6 +122,9 @@ class Transitions:
 
     async def reopen(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
         return await self.word(platform, call.reopen(platform, key=key, more=more))
+
+    async def signal(self, platform: PlatformKeys, key: str, name: str, data: bytes) -> str:
+        return await self.word(platform, call.signal(platform, key=key, name=name, data=data, most=MOST_SIGNALS))
 
     async def drop(self, platform: PlatformKeys, key: str) -> str:
         return await self.word(platform, call.drop(platform, key=key))

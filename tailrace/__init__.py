@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tailrace.consumers import Attempt, ChildFailed, Delay, GiveUp, Handlers, RateLimited, SyncAttempt, Waiting
     from tailrace.consumers.program.serving import consume
     from tailrace.gateway import follow
-    from tailrace.producers import JobInfo, Submitted, Sync, Tailrace
+    from tailrace.producers import Flow, JobInfo, Submitted, Sync, Tailrace
     from tailrace.streams.errors import (
         JobCancelled,
         JobFailed,
@@ -31,6 +31,7 @@ __all__ = [
     "ChildFailed",
     "Delay",
     "Event",
+    "Flow",
     "GiveUp",
     "Handlers",
     "JobCancelled",
@@ -57,7 +58,7 @@ _ROOMS = {
     "consumers": ("Attempt", "ChildFailed", "Delay", "GiveUp", "Handlers", "RateLimited", "SyncAttempt", "Waiting"),
     "gateway": ("follow",),
     "consumers.program.serving": ("consume",),
-    "producers": ("JobInfo", "Submitted", "Sync", "Tailrace"),
+    "producers": ("Flow", "JobInfo", "Submitted", "Sync", "Tailrace"),
     "streams.history.events": ("Event",),
     "streams.schedules": ("Schedule",),
 }  # all others are errors

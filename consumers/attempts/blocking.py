@@ -9,7 +9,7 @@ from tailrace.consumers.attempts.facts import Args, AttemptFacts, Opened
 from tailrace.consumers.attempts.flows import Child, Flows
 from tailrace.consumers.attempts.steps import Walked
 from tailrace.consumers.outcomes import ChildFailed
-from tailrace.producers.producer import Submitted
+from tailrace.producers.submissions import Submitted
 from tailrace.streams.messages import Claim, Job, Step
 from tailrace.streams.options import JobOptions
 

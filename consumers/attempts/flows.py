@@ -14,7 +14,8 @@ from tailrace.consumers.attempts.values import from_value, shown
 from tailrace.consumers.outcomes import ChildFailed, checked_seconds, seconds_until
 from tailrace.producers.client import as_text
 from tailrace.producers.declarations import plain
-from tailrace.producers.producer import Submitted, encode_args
+from tailrace.producers.producer import encode_args
+from tailrace.producers.submissions import Submitted
 from tailrace.streams.history.events import Event, read_body
 from tailrace.streams.keys import check_word, join_id
 from tailrace.streams.messages import Failure

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tailrace.producers.kinds import NO_BUILT_INS
-from tailrace.producers.producer import LOOK_EVERY, Producer, Submission, fingerprint
+from tailrace.producers.producer import LOOK_EVERY, Producer, fingerprint
+from tailrace.producers.submissions import Submission
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError
 from tailrace.streams.flows.relay import Relay
 from tailrace.streams.flows.spawning import NewJob, pages, spawning

@@ -14,11 +14,12 @@ from tailrace.gateway.route_table import IF_NONE_MATCH, READ, Parameter, Reply, 
 from tailrace.streams.history.events import End, iso, progress_of, read_end, read_members
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Failure, Record
-from tailrace.streams.options import KeptOptions, Priority, kept_options
+from tailrace.streams.options import KeptOptions, Priority, kept_options, marks_of
 from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.replies import JobTimes, read_args, read_record, read_step, read_step_names, read_times
 from tailrace.streams.states import State
 from tailrace.streams.views.census import RunningNow, take_census
+from tailrace.streams.waiting.awaited import Awaited, awaited
 from tailrace.streams.waiting.reasons import WhyWaiting
 from tailrace.streams.words import Count, JobId, Ordinal, Percent, PlatformName, Seconds, Time, Word
 
@@ -89,6 +90,8 @@ class JobSeen(KeptOptions, frozen=True):
     cancel: CalledOff | None
     links: Links
     waiting: WhyWaiting | None  # why it waits, when it does
+    awaits: Awaited | None  # the signal or the children that it waits for without a worker
+    parent: JobId | None  # the job that spawned it
 
 
 class ArgsSeen(Struct, frozen=True):
@@ -176,6 +179,8 @@ def described(
         cancel=cancel_of(record, end),
         links=links_of(record.id),
         waiting=waiting,
+        awaits=awaited(record),
+        parent=marks_of(record.marks).get("parent"),
     )
 
 

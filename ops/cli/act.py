@@ -1,4 +1,4 @@
-"""`cancel`, `retry`, `drop`, `pause`, `resume`, `restart`: act on one job or one platform."""
+"""`cancel`, `retry`, `signal`, `drop`, `pause`, `resume`, `restart`: act on one job or one platform."""
 
 import argparse
 import getpass
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from tailrace.ops.cli.submit import read_args
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import print_json
@@ -54,6 +55,16 @@ async def retry(client: Tailrace, options: argparse.Namespace) -> Answer:
     return {"jobId": acted.id, "status": acted.status}, f"{acted.id} waits again"
 
 
+async def signal(client: Tailrace, options: argparse.Namespace) -> Answer:
+    sent = await client.signal(options.job, options.name, read_args(options.json_data))
+    said = {
+        "delivered": f"{sent.id} awaited {sent.signal} and goes on",
+        "kept": f"{sent.signal} is kept until {sent.id} awaits it",
+        "again": f"{sent.id} has had {sent.signal} before; the first one counts",
+    }
+    return {"jobId": sent.id, "signal": sent.signal, "status": sent.status}, said[sent.status]
+
+
 async def drop(client: Tailrace, options: argparse.Namespace) -> Answer:
     acted = await client.drop(options.job)
     return {"jobId": acted.id, "status": acted.status}, f"{acted.id} dropped"
@@ -83,7 +94,7 @@ async def restart(client: Tailrace, options: argparse.Namespace) -> Answer:
 
 
 ACTS: dict[str, Callable[[Tailrace, argparse.Namespace], Awaitable[Answer]]] = {
-    act.__name__: act for act in (cancel, retry, drop, pause, resume, restart)
+    act.__name__: act for act in (cancel, retry, signal, drop, pause, resume, restart)
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Submission
-from tailrace.producers.producer import Submitted
+from tailrace.producers.submissions import Submitted
 from tailrace.streams.errors import StoreError
 from tailrace.streams.history.events import Event
 from tailrace.streams.options import Options

@@ -11,8 +11,8 @@ import pytest
 
 from tailrace.ops.up.own_store import OwnStore, bundled_server
 from tailrace.producers.platforms import BUILT_IN
-from tailrace.producers.producer import Submission
 from tailrace.producers.schedules import Schedules
+from tailrace.producers.submissions import Submission
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.options import Options
 from tailrace.streams.schedules import Schedule

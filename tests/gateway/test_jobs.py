@@ -43,6 +43,8 @@ async def test_a_job_is_shown_through_its_whole_life(http: httpx2.AsyncClient, d
         "cancel": None,
         "links": links,
         "waiting": shown["waiting"],
+        "awaits": None,
+        "parent": None,
     }
     (held,) = await desk.claim("ann")
     await desk.report(held, 1, 40)

@@ -235,6 +235,9 @@ async def bring_work(ask: Witness) -> None:
     await ask("POST", "/api/materials/complete-upload", {"materialId": "m"}, expect=202)
     await ask("POST", "/api/v2/workflows/execute", {"workflow_id": "w"}, expect=202)
     await ask("POST", "/api/tickets", {"jobId": "research.tides"})
+    for _ in range(2):
+        await ask("POST", "/api/flows", {**job, "id": "flow", "children": [{**job, "children": [job]}]}, expect=202)
+    await ask("POST", "/api/jobs/default.flow/signals/go", {"data": [1]}, expect=202)
 
 
 async def look_at_jobs(ask: Witness, desk: Desk) -> None:
@@ -257,6 +260,7 @@ async def look_at_jobs(ask: Witness, desk: Desk) -> None:
         await ask("GET", f"/api/jobs/{job}")
         await ask("GET", f"/api/jobs/{job}/args")
         await ask("GET", f"/api/jobs/{job}/steps")
+        await ask("GET", f"/api/jobs/{job}/flow")
         await ask("GET", f"/research/history/{job}")
         await ask("GET", f"/research/stream/{job}")
         await ask("GET", f"/research/stream/{job}", headers={"Last-Event-ID": "not-this"})

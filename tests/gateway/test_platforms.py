@@ -49,6 +49,7 @@ async def test_every_declared_platform_is_listed_with_true_counts(
         "waiting": 2,
         "running": 1,
         "delayed": 2,
+        "awaiting": 0,
         "completed": 2,
         "failed": 1,
         "cancelled": 1,

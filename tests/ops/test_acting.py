@@ -21,6 +21,7 @@ from tailrace.streams.views.presence import Presence
 from tests.ops.commands import Here, environment, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
+from tests.support.flowing import spawn, wait
 
 T = TypeVar("T")
 
@@ -212,7 +213,7 @@ def test_platforms_are_listed_with_their_counts(
     code, out, _ = here("platforms", REDIS_URL=valkey_url)
     assert code == 0
     (line,) = (line.split() for line in out.splitlines() if line.startswith("research"))
-    assert line[:7] == ["research", "2", "1", "1", "0", "3", "0"]
+    assert line[:8] == ["research", "2", "1", "1", "0", "0", "3", "0"]
     told = {each["platform"]: each for each in json.loads(here("platforms", "--json", REDIS_URL=valkey_url)[1])}
     assert (told["research"]["waiting"], told["research"]["consumers"]) == (2, [])
     assert told["kurly"]["waiting"] == 0
@@ -322,3 +323,26 @@ def test_without_a_store_every_command_says_how_to_start_one(command: list[str],
     code, out, err = here(*command, "--data", str(tmp_path))
     assert (code, out) == (69, "")
     assert "python3 -m ops up" in err
+
+
+async def awaiting(desk: Desk) -> None:
+    held = await desk.start("a")
+    await spawn(desk, held, "research.b", "kurly.c")
+    await wait(desk, held, "signal", "~1", name="approval")
+
+
+def test_a_signal_is_sent_and_the_tree_is_shown(scene: Scene[Any], here: Here, valkey_url: str) -> None:
+    scene(awaiting)
+    ended, told, _ = here("flow", "research.a", REDIS_URL=valkey_url)
+    assert (ended, told.splitlines()) == (
+        0,
+        ["research.a  awaiting  drill", "  kurly.c  waiting", "  research.b  waiting  drill"],
+    )
+    _, told, _ = here("flow", "research.a", "--json", REDIS_URL=valkey_url)
+    assert [child["jobId"] for child in json.loads(told)["children"]] == ["kurly.c", "research.b"]
+    send = ("signal", "research.a", "approval", '{"ok":true}')
+    assert here(*send, REDIS_URL=valkey_url) == (0, "research.a awaited approval and goes on\n", "")
+    assert here(*send, "--json", REDIS_URL=valkey_url)[1] == (
+        '{"jobId":"research.a","signal":"approval","status":"again"}\n'
+    )
+    assert here("signal", "research.a", "no spaces", REDIS_URL=valkey_url)[0] != 0
