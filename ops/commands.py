@@ -56,7 +56,7 @@ GROUPS = {
     "Submit and watch": ("submit", "follow", "history", "show", "flow"),
     "Look": ("running", "platforms", "workers", "dead"),
     "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules"),
-    "Operate": ("doctor", "keys", "bench"),
+    "Operate": ("alerts", "doctor", "keys", "bench"),
     "Develop": ("test", "check"),
 }
 """Every command once, as help lists them."""
@@ -225,6 +225,20 @@ COMMANDS = {
         "say whether the store is fit and every job has a way forward",
         (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
         module="doctor.doctor",
+    ),
+    "alerts": Command(
+        "watch the store and tell Slack and Discord what is wrong",
+        (
+            argument("--waiting", metavar="N", type=int, default=1000, help="jobs in a queue that are too many (1000)"),
+            argument("--oldest", metavar="SECONDS", type=float, default=600.0, help="that a job may wait (600)"),
+            argument("--remind", metavar="SECONDS", type=float, default=14400.0, help="0: never (default: 4 hours)"),
+            argument("--quiet", metavar="HH:MM-HH:MM", help="hours in which warnings wait; critical ones do not"),
+            argument("--tz", metavar="ZONE", default="UTC", help="of --quiet, such as Europe/Berlin (default: UTC)"),
+            argument("--test", action="store_true", help="send one message to each receiver, and end"),
+            DATA,
+        ),
+        more="; TAILRACE_SLACK_URL and TAILRACE_DISCORD_URL, or the same with _FILE, name the receivers",
+        module="monitoring.alerts",
     ),
     "bench": Command(
         "measure how fast it is here, beside what this store can do at all",

@@ -96,13 +96,17 @@ class Keyspace(Struct, frozen=True):
         """Somebody who signed in on the page, by the hash of what their browser was given."""
         return f"{_start(self.namespace)}session:{digest}"
 
+    def incidents(self, receiver: str) -> str:
+        """What a receiver of alerts was told of and is not over."""
+        return f"{_start(self.namespace)}incidents:{receiver}"
+
     @property
     def records(self) -> str:
         """A pattern that matches the record of every job."""
         return f"{_start(self.namespace)}{{*}}*:{JOB_KEYS['record']}:*"
 
 
-OF_NO_PLATFORM: Final = ("session", "ticket")  # the words in keys that belong to no platform
+OF_NO_PLATFORM: Final = ("incidents", "session", "ticket")  # the words in keys that belong to no platform
 
 
 def _start(namespace: str) -> str:

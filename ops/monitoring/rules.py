@@ -176,6 +176,7 @@ RULES: Final = (
         "{{ if $labels.platform }}{{ $value }} of its workers beat no more{{ else }}{{ $labels.instance }} "
         "does not answer{{ end }}",
         worker_dead,
+        window_seconds=MINUTE,  # only a worker that was watched for its deadline is known to be dead
     ),
     Rule(
         "TailracePlatformUnserved",
