@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import anyio
 from msgspec import Struct
@@ -33,6 +34,7 @@ from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.store.commit import Committer
 from tailrace.streams.store.connection import Store
+from tailrace.streams.store.kept_policies import PolicyWatch
 from tailrace.streams.transitions import Transitions
 
 log = get_logger()
@@ -93,24 +95,37 @@ class Consumer:
             self._counters,
             Outbound(transitions, self._platforms),
         )
+        self._lanes: dict[str, Room] = {}
         process = Room(min(settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
-        lanes: dict[str, Room] = {}
         lines = {}
         for number, platform in enumerate(settings.platforms):
             keys, policy = self._store.keys(platform), self._platforms[platform]
-            lane = lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
+            lane = self._lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
             rooms = Rooms((process, lane), MOST_AT_ONCE)
             committer = Committer(transitions, keys)
             runner = Runner(keys, number, policy, context, committer, partial(rooms.give, 1))
-            terms = {
-                "owner": settings.owner,
-                "deadline_ms": int(settings.deadline_seconds * 1000),
-                **rules_of("claim", policy, self._platforms.siblings(platform)),
-            }
             sleep = longest_sleep(len(settings.platforms))
-            reader = Reader(terms, rooms, runner, committer, self._may_claim, sleep)
+            reader = Reader(self._terms(platform), rooms, runner, committer, self._may_claim, sleep)
             lines[platform] = ServedPlatform(keys, reader, runner, committer)
         return lines
+
+    def _terms(self, platform: str) -> dict[str, Any]:
+        """What every claim says of its owner and its platform."""
+        return {
+            "owner": self._settings.owner,
+            "deadline_ms": int(self._settings.deadline_seconds * 1000),
+            **rules_of("claim", self._platforms[platform], self._platforms.siblings(platform)),
+        }
+
+    def _policy_changed(self, platform: str) -> None:
+        """Go by another policy: the next claim and the next attempts. Which platforms share slots stays as it is."""
+        policy = self._platforms[platform]
+        self._lines[platform].runner.policy = policy
+        if room := self._lanes.get(policy.lane or platform):
+            room.resize(policy.max_running_per_process)
+        for each, line in self._lines.items():  # the lane of one platform is in the terms of others
+            line.reader.terms = self._terms(each)
+            line.reader.ring()
 
     def _instructions(self) -> Instructions:
         settings, metrics = self._settings, None
@@ -161,6 +176,8 @@ class Consumer:
                 tasks.start_soon(line.committer.run, line.reader.claim)
             bells = {line.keys.bell(self._settings.owner): line.reader.ring for line in self._lines.values()}
             tasks.start_soon(Bells(self._store, bells).run)
+            served = self._settings.platforms
+            tasks.start_soon(PolicyWatch(self._store, self._platforms, self._policy_changed, only=served).run)
             await shutdown.drain.wait()
             await self._drain(shutdown)
             tasks.cancel_scope.cancel()

@@ -41,7 +41,7 @@ class Reader:
 
         `may_claim`: whether the owner's heart beats. After `longest_sleep` seconds it looks without being called.
         """
-        self._terms = terms
+        self.terms = terms
         self._rooms = rooms
         self._runner = runner
         self._committer = committer
@@ -91,7 +91,7 @@ class Reader:
         self._listed = False
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
-        operation = call.claim(company=company, nonces=" ".join(nonces), **self._terms)
+        operation = call.claim(company=company, nonces=" ".join(nonces), **self.terms)
         return operation, lambda answer: self._claimed(nonces, answer)
 
     def _nonce(self) -> str:
@@ -104,7 +104,7 @@ class Reader:
         try:
             claims = to_claims(checked(answer))
         except BrokenOperation as error:
-            log.error("claim_broken", owner=self._terms["owner"], error=str(error), retry_seconds=LONGEST_PAUSE)
+            log.error("claim_broken", owner=self.terms["owner"], error=str(error), retry_seconds=LONGEST_PAUSE)
             asyncio.get_running_loop().call_later(LONGEST_PAUSE, self.ring)
             claims, word = [], ""
         else:

@@ -105,7 +105,7 @@ class Runner:
         """`number` is the platform's in the table; `done` is called when an attempt leaves its slot."""
         self._keys = keys
         self._number = number
-        self._policy = policy
+        self.policy = policy  # of the attempts to come; it may be changed
         self._process = process
         self._handlers = dict(process.handlers)
         self._table = process.table
@@ -120,7 +120,7 @@ class Runner:
 
     def begin(self, claim: Claim, *, alone: bool = False) -> None:
         # A plain task: a task group and a deadline object for each job would cost more than a short job itself.
-        rules = rules_for(self._policy, claim.options)
+        rules = rules_for(self.policy, claim.options)
         now, seconds = time.monotonic(), seconds_left(rules, claim.age_seconds)
         slot = self._table.hold(self._number, claim.nonce, 0.0 if seconds is None else now + seconds)
         running = RunningAttempt(claim, rules, slot, alone, begun=now)
@@ -182,7 +182,7 @@ class Runner:
     def refuse(self, claim: Claim) -> None:
         """Hand back a job that came too late: this consumer is about to leave."""
         self._refused[claim.nonce] = claim.key
-        operation = call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=self._policy.max_starts)
+        operation = call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=self.policy.max_starts)
 
         def taken_back(_: Any) -> None:
             del self._refused[claim.nonce]

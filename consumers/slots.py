@@ -36,6 +36,12 @@ class Room:
         if self._waiting and places:
             self._call_waiting()
 
+    def resize(self, places: int) -> None:
+        """Have more or fewer places; jobs that run beyond them go on."""
+        self._free += places - self._places
+        self._places = places
+        self._call_waiting()
+
     def lock(self) -> None:
         """Nothing else is taken until all is given back, or it is unlocked."""
         self._locked = True

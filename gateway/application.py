@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.types import Lifespan
 
@@ -21,11 +22,13 @@ from tailrace.gateway.route_table import TABLE, Served
 from tailrace.gateway.routes.events import short_cut
 from tailrace.gateway.sampler import Sampler
 from tailrace.gateway.settings import GatewaySettings
+from tailrace.producers.policies import Policies, watch_all
 from tailrace.streams import Store, Transitions
-from tailrace.streams.errors import NoStore
+from tailrace.streams.errors import NoStore, TailraceError
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.store.fitness import Fitness
+from tailrace.streams.store.kept_policies import LOOK_SECONDS
 
 __all__ = ["TABLE", "create_app"]
 
@@ -35,7 +38,8 @@ def create_app(settings: GatewaySettings) -> Starlette:
     if settings.streams.url is None:
         raise NoStore(f"no store is known: run `{PROGRAM} up`, which brings its own, or set REDIS_URL")
     store = Store(settings.streams.url, settings.streams.keyspace)
-    platforms = settings.streams.platforms
+    platforms = Platforms(settings.streams.platforms)  # from here on it follows what the store has
+    settings = replace(settings, streams=replace(settings.streams, platforms=platforms))
     live = Live(store)
     feed = Feed(store, platforms, live)
     sampler = Sampler(Transitions(store), platforms)
@@ -50,6 +54,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
             tasks.start_soon(feed.run)
             tasks.start_soon(sampler.run)
             tasks.start_soon(fitness.run)
+            tasks.start_soon(follow_policies)
             yield
             tasks.cancel_scope.cancel()
 
@@ -65,10 +70,26 @@ def create_app(settings: GatewaySettings) -> Starlette:
         app.router.redirect_slashes = False
         return Application(app, short_cut(backend, app))
 
+    async def follow_policies() -> None:
+        policies = Policies(Transitions(store), platforms)
+        while True:
+            try:
+                await policies.begin(settings.streams)
+                break
+            except TailraceError:  # the store is away, or takes nothing now
+                await anyio.sleep(LOOK_SECONDS)
+        renew()
+        await watch_all(store, settings.streams, lambda _: renew()).run()
+
+    def renew() -> None:
+        for each in narrowed.values():
+            each.renew()
+
     app, front = application = over(platforms, lifespan)
+    narrowed = {names: Narrowed(platforms, names) for names in settings.keys.limited_to}
     if settings.keys:
         applications: dict[frozenset[str] | None, Application] = {None: application}
-        applications.update({names: over(Narrowed(platforms, names)) for names in settings.keys.limited_to})
+        applications.update({names: over(each) for names, each in narrowed.items()})
         front = Guard(settings.keys, store, Limits(settings.caps), settings.origins).stand_before(applications)
     front = Budget(front, settings.caps.body_bytes)
     front = Sharing(front, settings.origins) if settings.origins else front

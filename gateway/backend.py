@@ -8,6 +8,7 @@ from tailrace.gateway.sampler import Sampler
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers import Producer
 from tailrace.producers.actions import Actions
+from tailrace.producers.policies import Policies
 from tailrace.producers.schedules import Schedules
 from tailrace.streams import Store, Transitions
 from tailrace.streams.history.pages import Histories
@@ -35,9 +36,9 @@ class Backend:
         self.live = live
         self.sampler = sampler
         self.platforms = platforms
-        self.hidden = settings.streams.platforms.keys() - platforms.keys()  # declared, and not for the caller's key
         self.reach = Reach(store.keyspace, platforms)
         self.transitions = Transitions(store)
+        self.policies = Policies(self.transitions, settings.streams.platforms)
         self.actions = Actions(self.transitions, platforms)
         self.producer = Producer(self.transitions, platforms, fitness, settings.kinds)
         self.schedules = Schedules(self.transitions, platforms, settings.kinds)
@@ -46,6 +47,11 @@ class Backend:
         self.histories = Histories(store)
         self.kept_histories = KeptHistories(self._read_history)
         self.pouch = Pouch(store)
+
+    @property
+    def hidden(self) -> set[str]:
+        """The platforms that are declared, and not for the caller's key."""
+        return self.settings.streams.platforms.keys() - self.platforms.keys()
 
     async def _read_history(self, keys: PlatformKeys, key: str) -> Told:
         return told_of(await self.histories.whole(keys, key))

@@ -24,7 +24,7 @@ class Sampler:
 
     def __init__(self, transitions: Transitions, platforms: Platforms, every_seconds: float = EVERY_SECONDS) -> None:
         self._transitions = transitions
-        self._keys = [transitions.store.keys(platform) for platform in platforms]
+        self._platforms = platforms
         self.every_seconds = every_seconds
         self.lookout = Lookout()
         self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
@@ -46,8 +46,9 @@ class Sampler:
 
     async def look(self) -> Sample:
         found: dict[str, Tally] = {}
-        for start in range(0, len(self._keys), AT_ONCE):
-            keys = self._keys[start : start + AT_ONCE]
+        everything = [self._transitions.store.keys(platform) for platform in self._platforms]
+        for start in range(0, len(everything), AT_ONCE):
+            keys = everything[start : start + AT_ONCE]
             try:
                 counts = await self._transitions.tally(keys)
             except TailraceError:  # the store is away, or does not let us in: those who ask hear of it

@@ -55,7 +55,7 @@ GROUPS = {
     "Run": ("init", "up", "gateway", "consume", "race"),
     "Submit and watch": ("submit", "follow", "history", "show", "flow"),
     "Look": ("running", "platforms", "workers", "dead"),
-    "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules"),
+    "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules", "apply"),
     "Operate": ("alerts", "doctor", "keys", "bench"),
     "Develop": ("test", "check"),
 }
@@ -151,7 +151,24 @@ COMMANDS = {
         more="; of one that waits also why, once its consumers were seen to beat, or not to for some seconds",
     ),
     "running": Command("list what runs and what waits", (JSON, DATA)),
-    "platforms": Command("list the platforms with their counts", (JSON, DATA)),
+    "platforms": Command(
+        "list the platforms with their counts; or change the policy of one",
+        (argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"), JSON, DATA),
+        usage="[--json] | set PLATFORM name=value … [--json]",
+        more=": consumers and gateways go by it within two seconds",
+    ),
+    "apply": Command(
+        "bring the policies and schedules of a configuration file into a running system",
+        (
+            argument("file", metavar="FILE", type=Path, help="such as tailrace.toml"),
+            argument("--dry-run", action="store_true", help="only show what would change"),
+            argument(
+                "--prune", action="store_true", help="remove schedules that came from a file and are not in it now"
+            ),
+            JSON,
+            DATA,
+        ),
+    ),
     "workers": Command("list the workers, and which of them live", (JSON, DATA)),
     "cancel": Command(
         "end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="cli.act"

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -10,8 +10,9 @@ import anyio
 from tailrace.ops.hints import meant
 from tailrace.producers import Tailrace
 from tailrace.producers.client import find_store
+from tailrace.producers.policies import watch_all
 from tailrace.producers.settings import StreamsSettings
-from tailrace.streams.errors import WrongField
+from tailrace.streams.errors import StoreError, WrongField
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
 
@@ -35,6 +36,8 @@ async def reach(options: argparse.Namespace) -> AsyncIterator[Reached]:
     """Connect. A platform that is not declared is refused with the one that may be meant."""
     url, settings = find_store(None, options.data)
     async with Store(url, settings.keyspace) as store:
+        with suppress(StoreError):  # the command itself says what is wrong
+            await watch_all(store, settings).look()
         try:
             yield Reached(Tailrace.over(store, settings.platforms, settings.kinds), store, settings)
         except WrongField as error:

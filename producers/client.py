@@ -15,6 +15,7 @@ from tailrace.producers.declarations import Declared, Named, named, result_as
 from tailrace.producers.flows import Flow, SubmittedFlow, children_of
 from tailrace.producers.following import follow, read_visible, wait_for_end
 from tailrace.producers.kinds import ALL_KINDS, Kinds
+from tailrace.producers.policies import watch_all
 from tailrace.producers.producer import Producer
 from tailrace.producers.schedules import Schedules
 from tailrace.producers.settings import StreamsSettings
@@ -85,6 +86,7 @@ class Tailrace(Actions):
         await store.__aenter__()
         try:
             await check_fitness(store)
+            await watch_all(store, settings).look()
         except BaseException:
             await store.__aexit__(None, None, None)
             raise

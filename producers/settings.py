@@ -38,6 +38,7 @@ class StreamsSettings(Struct, frozen=True):
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
     file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
     builtins: bool = True  # whether the built-in platforms, kinds and their routes are there
+    configured: frozenset[str] = frozenset()  # the platforms that TAILRACE_CONFIG has a table for
 
     @property
     def kinds(self) -> Kinds:
@@ -57,11 +58,20 @@ class StreamsSettings(Struct, frozen=True):
             platforms = (BUILT_IN if builtins else Platforms()).declare(env.words("TAILRACE_PLATFORMS"))
         schedules: tuple[Schedule, ...] = ()
         with naming(file):
-            platforms = platforms.configure(_by_new_names(_tables(config, "platforms")))
+            tables = _by_new_names(_tables(config, "platforms"))
+            platforms = platforms.configure(tables)
             schedules = _schedules(_tables(config, "schedules"), platforms)
             if not platforms:
                 raise BadConfiguration(f"{SWITCH} is false and there is no platform; add a table [platforms.NAME]")
-        return cls(_url(env), platforms, _keyspace(env, config.get(NAMESPACE, ""), file), schedules, file, builtins)
+        return cls(
+            url=_url(env),
+            platforms=platforms,
+            keyspace=_keyspace(env, config.get(NAMESPACE, ""), file),
+            schedules=schedules,
+            file=file,
+            builtins=builtins,
+            configured=frozenset(tables),
+        )
 
 
 def _keyspace(env: Environment, in_file: Any, file: str) -> Keyspace:
@@ -136,7 +146,7 @@ def _schedules(table: dict[str, Any], platforms: Platforms) -> tuple[Schedule, .
     found = []
     for name, fields in table.items():
         try:
-            schedule = msgspec.convert({**fields, "name": name}, Schedule)
+            schedule = msgspec.convert({**fields, "name": name, "in_file": True}, Schedule)
             platforms.known(schedule.platform)
         except msgspec.ValidationError as error:
             raise BadConfiguration(f"schedule {name}: {sentence_of(error, Schedule)}") from None

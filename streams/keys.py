@@ -48,6 +48,7 @@ PLATFORM_KEYS: Final = (
     "orders",
     "schedules",
     "ticks",
+    "policy",
     "outbox",
 )
 """What a platform has once; everything else belongs to one job."""
@@ -101,12 +102,17 @@ class Keyspace(Struct, frozen=True):
         return f"{_start(self.namespace)}incidents:{receiver}"
 
     @property
+    def platforms(self) -> str:
+        """The names of all platforms, each with a mark that changes with its policy."""
+        return f"{_start(self.namespace)}platforms"
+
+    @property
     def records(self) -> str:
         """A pattern that matches the record of every job."""
         return f"{_start(self.namespace)}{{*}}*:{JOB_KEYS['record']}:*"
 
 
-OF_NO_PLATFORM: Final = ("incidents", "session", "ticket")  # the words in keys that belong to no platform
+OF_NO_PLATFORM: Final = ("incidents", "platforms", "session", "ticket")  # the words in keys that belong to no platform
 
 
 def _start(namespace: str) -> str:

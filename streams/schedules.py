@@ -49,6 +49,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     tz: str = "UTC"  # in which `cron` is read: a name of the IANA database
     missed: Missed = "skip"  # what becomes of ticks while nobody ran: none, the last, or each of them is made up for
     paused: bool = False
+    in_file: bool = False  # a configuration file says it: `apply` names it once the file says it no more
 
     def __post_init__(self) -> None:
         check_name(self.name)

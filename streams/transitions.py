@@ -135,6 +135,10 @@ class Transitions:
     async def resume(self, platform: PlatformKeys) -> str:
         return await self.word(platform, call.resume())
 
+    async def configure(self, platform: PlatformKeys, before: int, rules: bytes, declared: str = "") -> str:
+        """Write a policy over version `before`, 0: the first one; its version, or `changed`: there is another one."""
+        return await self.word(platform, call.configure(before=before, rules=rules, declared=declared))
+
     async def restart(self, platform: PlatformKeys, request: str, owners: Iterable[str]) -> int | None:
         """Ask these consumers to leave, once for each name of a request. None: there is another, and none was asked."""
         operation = call.restart(request=request, owners=" ".join(owners))

@@ -31,6 +31,7 @@ from tailrace.streams.messages import BeatReply
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.process.logs import configure_logs, get_logger
 from tailrace.streams.store.connection import ANSWER_SECONDS, Store
+from tailrace.streams.store.kept_policies import PolicyWatch
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.corrupt import of_each
 
@@ -61,6 +62,7 @@ class Heart:
         self._overtime = Overtime(instructions, transitions, table)
         self._deliveries = Deliverer(transitions, list(self._keys.values()))
         self._ticker = Ticker(transitions, list(self._keys.values()), instructions.reap_seconds)
+        self._policies = PolicyWatch(transitions.store, instructions.policies, only=list(instructions.policies))
         self._failing_since: float | None = None  # beats
         self._restarts: dict[str, int] = {}  # how often each platform had been asked at the first beat
 
@@ -69,7 +71,7 @@ class Heart:
             for duty in (self._show_life, self._beat, self._observe):
                 tasks.start_soon(duty)
             roles = (self._recovery, self._overtime, self._retention, self._mender, self._ticker, self._deliveries)
-            for role in roles:
+            for role in (*roles, self._policies):
                 tasks.start_soon(role.run)
             if self._to.lifeline_fd is not None:
                 tasks.start_soon(self._end_with, self._to.lifeline_fd)
@@ -154,8 +156,8 @@ class Heart:
 
     async def _observe(self) -> None:
         """Look which owners beat. Nothing else waits here: a look that comes late starts all silences again."""
-        rules = [(self._keys[platform], policy) for platform, policy in self._to.policies.items()]
         while True:
+            rules = [(self._keys[platform], policy) for platform, policy in self._to.policies.items()]
             pause = self._to.reap_seconds
             try:
                 asked = time.monotonic()

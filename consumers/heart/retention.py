@@ -19,7 +19,7 @@ class Retention:
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
-        self._rules = [(transitions.store.keys(platform), policy) for platform, policy in instructions.policies.items()]
+        self._policies = instructions.policies
 
     async def run(self) -> None:
         while True:
@@ -29,7 +29,7 @@ class Retention:
 
     async def round(self) -> None:
         """Remove all there is to remove."""
-        left = self._rules
+        left = [(self._transitions.store.keys(platform), policy) for platform, policy in self._policies.items()]
         while left:
             most, asked = max(1, FORGET_BATCH // len(left)), time.monotonic()
             removed = await of_each(left, partial(self._transitions.forget, most=most))

@@ -15,9 +15,11 @@ from tailrace.consumers.handlers.model import Model
 from tailrace.consumers.registry import Handler, Handlers
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.producers.client import find_store
+from tailrace.producers.policies import Policies
 from tailrace.producers.schedules import Schedules, configured
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import BadConfiguration, StoreError, WrongField
+from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.process.data_folder import DEFAULT_DATA
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.settings import naming
@@ -72,6 +74,7 @@ async def serve(plan: Plan, shutdown: Shutdown) -> int:
         if not await wait_for(fitness, shutdown):
             return 0
         await keep(plan.schedules, Schedules(Transitions(store), streams.platforms, streams.kinds))
+        await begin(streams, Policies(Transitions(store), streams.platforms))
         consumer = Consumer(settings, streams.platforms, plan.handlers, store)
         watching = asyncio.create_task(fitness.run())
         try:
@@ -134,6 +137,14 @@ async def keep(wanted: Sequence[Schedule], schedules: Schedules) -> None:
             await schedules.upsert(schedule)
         except (StoreError, WrongField) as error:
             log.warning("schedule_not_kept", schedule=schedule.name, platform=schedule.platform, error=str(error))
+
+
+async def begin(streams: StreamsSettings, policies: Policies) -> None:
+    """Go by the policies in the store, and bring those of the file there; if it cannot take them now, by the file."""
+    try:
+        await policies.begin(streams)
+    except (StoreError, BrokenOperation) as error:
+        log.warning("policies_not_kept", error=str(error))
 
 
 async def wait_for(fitness: Fitness, shutdown: Shutdown) -> bool:

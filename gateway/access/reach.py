@@ -16,11 +16,18 @@ class Narrowed(Platforms):
     """The platforms of one key. To it the others are not there."""
 
     def __init__(self, policies: Platforms, names: frozenset[str]) -> None:
+        super().__init__()
+        self._all, self._names = policies, names
+        self.renew()
+
+    def renew(self) -> None:
+        """Take over what has changed."""
+        policies, names = self._all, self._names
         own = {name: policy for name, policy in policies.items() if name in names}
         # A lane may have the name of a platform. If that one is hidden, the lane is called by the first of ours in it.
         hidden = policies.keys() - own.keys()
         lanes = {policy.lane: name for name, policy in reversed(own.items())}
-        super().__init__(
+        self.update(
             {
                 name: replace(policy, lane=lanes[policy.lane]) if policy.lane in hidden else policy
                 for name, policy in own.items()
@@ -37,15 +44,16 @@ class Reach:
     """The keys in the store of every platform that a caller may reach."""
 
     def __init__(self, keyspace: Keyspace, platforms: Platforms) -> None:
-        self._keys = {platform: keyspace.platform(platform) for platform in platforms}
+        self._keys = keyspace.platform
+        self._platforms = platforms
 
     def find(self, job_id: str) -> tuple[PlatformKeys, str] | None:
         """The keys of a job's platform and its own key; None: this cannot be the id of a kept job."""
         try:
             platform, key = split_id(job_id)
-            return self._keys[platform], key
-        except (WrongField, LookupError):
+        except WrongField:
             return None
+        return (self._keys(platform), key) if platform in self._platforms else None
 
     def job(self, job_id: str) -> tuple[PlatformKeys, str]:
         """The same, or it raises `JobNotFound`."""
@@ -56,8 +64,7 @@ class Reach:
 
     def platform(self, name: str) -> PlatformKeys:
         """Raises a `Refusal` for a platform that is not declared, or that the key is not for."""
-        keys = self._keys.get(name)
-        if keys is None:
-            known = ", ".join(self._keys)
+        if name not in self._platforms:
+            known = ", ".join(self._platforms)
             raise Refusal(Code.PLATFORM_NOT_FOUND, f"platform {name[:100]!r} is not declared; known are {known}")
-        return keys
+        return self._keys(name)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from tailrace.gateway.live.live import AWAY, LONGEST_PAUSE_SECONDS, Live
 from tailrace.streams.history.events import entry_order
@@ -20,10 +20,11 @@ log = get_logger()
 class Feed:
     """Tells `live` of every event, and when some may have been missed."""
 
-    def __init__(self, store: Store, platforms: Iterable[str], live: Live) -> None:
+    def __init__(self, store: Store, platforms: Collection[str], live: Live) -> None:
         self._store = store
         self._live = live
-        self._streams = {store.keys(platform)["events"]: platform for platform in platforms}
+        self._platforms = platforms  # some may come while we listen
+        self._streams: dict[str, str] = {}  # of which it was last heard
 
     async def run(self) -> None:
         pause_seconds = 0.0
@@ -31,6 +32,7 @@ class Feed:
             await self._live.watched.wait()
             try:
                 async with self._store.blocking(BLOCK_SECONDS) as store:
+                    self._streams = {store.keys(name)["events"]: name for name in self._platforms}
                     ends = await read_feed_ends(store, self._streams)
                     if pause_seconds:
                         log.info("store_is_back")
@@ -52,7 +54,7 @@ class Feed:
     async def _listen(self, store: Store, ends: dict[str, FeedEnd]) -> None:
         cursors = {name: end.cursor for name, end in ends.items()}
         read = {name: end.added for name, end in ends.items()}  # entries up to the cursor, of all there ever were
-        while self._live.watched.is_set():
+        while self._live.watched.is_set() and len(self._streams) == len(self._platforms):
             news = await read_feed(store, cursors, int(BLOCK_SECONDS * 1000))
             for name, entries in news.items():
                 platform, newest = self._streams[name], entries[-1][0].decode()

@@ -1,16 +1,17 @@
 """Platforms: each at a glance, its jobs by state, and starting or stopping the flow."""
 
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import UNSET, Struct, UnsetType, defstruct
+from msgspec.structs import asdict, fields
 from starlette.requests import Request
 
+from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.backend import Backend
-from tailrace.gateway.bodies import ActBody, limit_of
+from tailrace.gateway.bodies import ActBody, Body, limit_of
 from tailrace.gateway.replies import JobStatus, status_of
-from tailrace.gateway.route_table import ACT, READ, Parameter, group, ok, up_to
+from tailrace.gateway.route_table import ACT, ADMIN, READ, Parameter, group, ok, up_to
 from tailrace.gateway.routes.jobs import facts_of, time_of
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys
@@ -66,6 +67,20 @@ class PlatformAndPolicy(PlatformSeen, frozen=True, kw_only=True, rename="camel")
     policy: Policy
 
 
+if TYPE_CHECKING:
+    PolicyBody = Body
+else:
+    PolicyBody = defstruct(
+        "PolicyBody",
+        [(each.name, each.type | UnsetType, UNSET) for each in fields(Policy)],
+        bases=(Body,),
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+        namespace={"__doc__": "Rules of a platform to be changed; those that are not named stay."},
+    )
+
+
 class Pause(Struct, frozen=True):
     platform: PlatformName
     paused: bool
@@ -106,6 +121,29 @@ async def show_platform(backend: Backend, request: Request, keys: PlatformKeys) 
     (overview,) = await take_overviews(backend.store, [keys.platform])
     served, policy = alive_on(consumers).get(keys.platform, []), backend.platforms[keys.platform]
     return PlatformAndPolicy(**asdict(overview), consumers=served, policy=policy)
+
+
+@route(
+    "PATCH",
+    PATH,
+    ADMIN,
+    ok("The policy as it is now; consumers and gateways go by it within two seconds.", Policy, None),
+    examples=({"rate": 30, "rate_seconds": 60},),
+)
+async def change_platform(backend: Backend, _: Request, keys: PlatformKeys, body: PolicyBody) -> Policy:
+    """Change some rules of a platform; those that are not named stay.
+
+    A policy that contradicts itself is refused, and nothing changes.
+    """
+    rules = said_in(body)
+    if (
+        isinstance(backend.platforms, Narrowed) and "lane" in rules
+    ):  # its platforms share their slots with those of others
+        raise WrongField("lane", "cannot be changed with a key that is limited to platforms")
+    await backend.policies.change(keys.platform, rules)
+    if isinstance(backend.platforms, Narrowed):
+        backend.platforms.renew()
+    return backend.platforms[keys.platform]
 
 
 @route("GET", f"{PATH}/jobs", READ, A_PAGE, asks=(STATE, PAGE_LIMIT, PAGE_AFTER))
@@ -162,6 +200,11 @@ def page_of(page: JobListing) -> JobsPage:
 
 def listed(job: Listed) -> JobListed:
     return JobListed(**facts_of(job.record), runAt=time_of(job.until_ms), error=job.error)
+
+
+def said_in(body: Body) -> dict[str, Any]:
+    """The fields that a body names."""
+    return {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
 
 
 def alive_on(consumers: list[ConsumerPresence]) -> dict[str, list[str]]:

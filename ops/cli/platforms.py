@@ -6,15 +6,28 @@ from datetime import UTC, datetime
 import msgspec
 from rich.text import Text
 
+from tailrace.ops.cli.apply import change
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.tables import Rows, number
 from tailrace.ops.terminal import plain, print_json, span
+from tailrace.streams.errors import WrongField
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import Presence
 
 
 def run(options: argparse.Namespace) -> int:
+    match options.words:
+        case []:
+            return show(options)
+        case ["set", platform, *fields] if fields:
+            return change(options, platform, fields)
+    raise WrongField(
+        "platforms", "write set PLATFORM name=value …, such as set research rate=30; or nothing to list all"
+    )
+
+
+def show(options: argparse.Namespace) -> int:
     platforms = ask(options, look)
     if options.json:
         print_json([{**msgspec.structs.asdict(each), "consumers": alive} for each, alive in platforms])

@@ -291,6 +291,7 @@ def test_schedules_are_read_from_the_configuration_file(tmp_path: Path) -> None:
             cron="0 3 * * *",
             tz="Asia/Seoul",
             missed="once",
+            in_file=True,
         ),
     )
 

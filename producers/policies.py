@@ -1,0 +1,100 @@
+"""Changing policies while the system runs, and bringing what a configuration file says into the store."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tailrace.producers.platforms import BUILT_IN
+from tailrace.producers.settings import StreamsSettings
+from tailrace.streams.errors import WrongField
+from tailrace.streams.policies import Platforms, Policy
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.kept_policies import KeptPolicy, PolicyWatch, digest, read_policies, write_policy
+from tailrace.streams.transitions import Transitions
+from tailrace.streams.validation import field_of
+
+Difference = dict[str, tuple[Any, Any]]  # field -> before, after
+
+
+class Policies:
+    """The policies of declared platforms, in the store and in this process."""
+
+    def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
+        self._transitions = transitions
+        self._platforms = platforms
+
+    async def get(self, platform: str) -> Policy:
+        """As the store has it, else as it is declared here."""
+        return (await self._read(platform))[1]
+
+    async def change(self, platform: str, fields: Mapping[str, Any]) -> Policy:
+        """Change some rules of a platform; its policy as it is now. Consumers and gateways go by it within two seconds.
+
+        Raises `WrongField` if a field is wrong or contradicts another: then nothing changes.
+        """
+        self._platforms.known(platform)
+        while True:
+            kept, before = await self._read(platform)
+            policy = changed(before, fields)
+            if kept and kept.policy == policy:
+                break
+            if await write_policy(self._transitions, platform, policy, kept):
+                break
+        self._platforms[platform] = policy
+        return policy
+
+    async def apply(self, platform: str, policy: Policy) -> Difference:
+        """Have a platform go by what a file says of it; what that changed."""
+        while True:
+            kept, before = await self._read(platform)
+            if kept and kept.declared == digest(policy) and kept.policy == policy:
+                return {}
+            if await write_policy(self._transitions, platform, policy, kept, digest(policy)):
+                self._platforms[platform] = policy
+                return difference(before if kept else None, policy)
+
+    async def begin(self, settings: StreamsSettings) -> None:
+        """Bring what this process was told at its start into the store, and take over what counts there.
+
+        A platform that the store does not know is written, unless it comes with Tailrace: every process knows those.
+        What a file says counts if it is not what a file said last: a start with the same file leaves a change that was
+        made at run time as it is.
+        """
+        there = await read_policies(self._transitions.store, self._platforms)
+        for platform in list(self._platforms):
+            policy, kept = self._platforms[platform], there.get(platform)
+            in_file = platform in settings.configured
+            if policy != BUILT_IN.get(platform) if kept is None else in_file and kept.declared != digest(policy):
+                await write_policy(self._transitions, platform, policy, kept, digest(policy) if in_file else "")
+            elif kept:
+                self._platforms[platform] = kept.policy
+
+    async def _read(self, platform: str) -> tuple[KeptPolicy | None, Policy]:
+        kept = (await read_policies(self._transitions.store, [platform])).get(platform)
+        return kept, kept.policy if kept else self._platforms[platform]
+
+
+def watch_all(
+    store: Store, settings: StreamsSettings, changed: Callable[[str], None] = lambda platform: None
+) -> PolicyWatch:
+    """Keeps the platforms of a process as the store has them, those included that its own settings do not name.
+
+    Where the built-in platforms are left out, they stay out although another process serves them.
+    """
+    left_out = frozenset() if settings.builtins else BUILT_IN.keys() - settings.platforms.keys()
+    return PolicyWatch(store, settings.platforms, changed, left_out=left_out)
+
+
+def changed(policy: Policy, fields: Mapping[str, Any]) -> Policy:
+    """The policy with some fields changed. Raises `WrongField` naming the one that is wrong."""
+    try:
+        return msgspec.convert({**msgspec.to_builtins(policy), **fields}, Policy)
+    except msgspec.ValidationError as error:
+        raise WrongField(*field_of(error, "", Policy)) from None
+
+
+def difference(before: Policy | None, after: Policy) -> Difference:
+    """The fields that differ, each as it was and as it is; all that are not by default, if there was none."""
+    old = msgspec.to_builtins(before or Policy())
+    return {name: (old[name], value) for name, value in msgspec.to_builtins(after).items() if old[name] != value}
