@@ -1,12 +1,14 @@
 """The client for programs that block: the same names, arguments and errors, without `await`."""
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from threading import Lock, Thread
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar, Unpack, overload
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from tailrace.producers.client import Tailrace
 from tailrace.producers.declarations import Declared
@@ -60,6 +62,38 @@ class SyncSchedules(Waits):
         return self._client.run(lambda client: ask(client.schedules))
 
 
+class Opened(NamedTuple):
+    """An open client, in the process that opened it."""
+
+    pid: int
+    client: Tailrace
+    portal: BlockingPortal
+    thread: Thread
+
+
+def open_in_thread(client: Tailrace) -> Opened:
+    """Open a client in a thread of its own, with an event loop.
+
+    Not by anyio's `start_blocking_portal`: that is a generator, which waits for its thread when it is collected, for
+    ever in a forked process.
+    """
+    ready: Future[BlockingPortal] = Future()
+
+    async def keep_open() -> None:
+        try:
+            async with client, BlockingPortal() as portal:
+                ready.set_result(portal)
+                await portal.sleep_until_stopped()
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    thread = Thread(target=anyio.run, args=(keep_open,), name="tailrace", daemon=True)
+    thread.start()
+    return Opened(os.getpid(), client, ready.result(), thread)
+
+
 class Sync(Waits):
     """The blocking twin of `Tailrace`, for Flask, Django and scripts: the same names, arguments and errors.
 
@@ -67,7 +101,8 @@ class Sync(Waits):
             job = tr.submit("research", "drill", {"steps": 3})
             print(tr.result(job.id, timeout=60))
 
-    One thread with an event loop serves all threads that use it.
+    One thread with an event loop serves all threads that use it. A client that lives as long as its program needs no
+    `with`: it opens itself with the first call, also in each process that a server forks, and `close` ends it.
     """
 
     get = Blocking(Tailrace.get)
@@ -86,29 +121,41 @@ class Sync(Waits):
 
     def __init__(self, url: str | None = None, *, data: Path | str = DEFAULT_DATA) -> None:
         self.schedules = SyncSchedules(self)
-        self._client = Tailrace(url, data=data)
-        self._open = ExitStack()
-        self._portal: BlockingPortal | None = None
+        self._where = (url, data)
+        self._opened: Opened | None = None
+        self._closed = False
+        self._one_by_one = Lock()
 
     def __enter__(self) -> Self:
-        with ExitStack() as opening:
-            portal = opening.enter_context(start_blocking_portal())
-            opening.enter_context(portal.wrap_async_context_manager(self._client))
-            self._open = opening.pop_all()
-        self._portal = portal
+        self._closed = False
+        self._open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._portal = None
-        self._open.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection to the store, and the thread behind this client."""
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened and opened.pid == os.getpid():
+            opened.portal.call(opened.portal.stop)
+            opened.thread.join()
+
+    def _open(self) -> "Opened":
+        """What this process has opened. One that was forked opens its own: threads are not forked with it."""
+        with self._one_by_one:
+            if self._closed:
+                raise RuntimeError("this Sync client is closed; open another one")
+            if self._opened is None or self._opened.pid != os.getpid():
+                url, data = self._where
+                self._opened = open_in_thread(Tailrace(url, data=data))
+            return self._opened
 
     def run(self, ask: Callable[[Tailrace], Awaitable[T]]) -> T:
         """Wait for what the asynchronous client does, such as `lambda tr: tr.get("research.a")`."""
-        if self._portal is None:
-            raise RuntimeError("a Sync client is open only inside a `with` block")
-        return self._portal.call(ask, self._client)
+        opened = self._open()
+        return opened.portal.call(ask, opened.client)
 
     def wait_for(self, ask: Callable[[Any], Awaitable[T]]) -> T:
         return self.run(ask)
@@ -166,7 +213,7 @@ class Sync(Waits):
 
     def follow(self, job_id: str, *, after: str | None = None) -> Iterator[Event]:
         """The events of a job as they come, to its end; `after` is the id of the last one that you have."""
-        events = self._client.follow(job_id, after=after)
+        events = self._open().client.follow(job_id, after=after)
 
         async def next_event(_: Tailrace) -> Event | None:
             return await anext(events, None)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tailrace.producers.declarations import plain
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.producers.producer import encode_args, fingerprint
 from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, WrongField
@@ -45,6 +46,7 @@ class Schedules:
 
     async def upsert(self, schedule: Schedule) -> Planned:
         """Keep a schedule, new or changed. Its next tick stays while its times do; one that is paused stays paused."""
+        schedule = msgspec.structs.replace(schedule, args=plain(schedule.args))
         check(schedule, self._platforms, self._kinds)
 
         def merged(known: Schedule | None) -> Schedule:

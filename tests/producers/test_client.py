@@ -1,6 +1,9 @@
 """The client: what contract and README promise to an application, on a real store with a real consumer."""
 
 import dataclasses
+import os
+import signal
+import warnings
 from datetime import UTC, datetime, timedelta
 from typing import get_type_hints
 
@@ -12,6 +15,7 @@ from tailrace import (
     JobFailed,
     JobNotFound,
     OtherBody,
+    Schedule,
     Sync,
     Tailrace,
     WrongField,
@@ -140,11 +144,31 @@ def test_the_blocking_client_has_the_same_names_and_errors(valkey_url: str) -> N
             tr.result(job.id, timeout=5)
         with pytest.raises(WrongField):
             tr.submit("nowhere", "drill")
-        assert tr.run(lambda client: client.schedules.list()) == []
-    with pytest.raises(RuntimeError, match="inside a `with` block"):
+        assert tr.schedules.list() == []
+        nightly = Schedule(name="n", platform="research", kind="drill", args=Args(2, 0.5), cron="0 3 * * *")
+        assert tr.schedules.upsert(nightly).schedule.args == {"steps": 2, "seconds": 0.5}
+    with pytest.raises(RuntimeError, match="this Sync client is closed"):
         tr.get(job.id)
     missing = {name for name in dir(Tailrace) if not name.startswith("_")} - {*dir(Sync), "over"}
     assert missing == set()
+
+
+def test_a_blocking_client_without_a_block_opens_itself_in_each_process(valkey_url: str) -> None:
+    tr = Sync(valkey_url)
+    job = tr.submit("research", "drill", DRILL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: servers do it
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(20)  # whatever happens, no second test run goes on from here
+            code = 0 if tr.get(job.id).status == "waiting" else 1
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert tr.cancel(job.id).status == "cancelled"
+    tr.close()
 
 
 async def test_the_store_is_found_as_the_commands_find_it(
