@@ -10,8 +10,9 @@ from tailrace.consumers.attempts.reports import check_report, report_event
 from tailrace.consumers.attempts.steps import OURS
 from tailrace.consumers.outcomes import Rest
 from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.flows.envelope import FlowNode
 from tailrace.streams.flows.spawning import MOST_CHILDREN
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.keys import PlatformKeys, join_id
 from tailrace.streams.messages import Claim, Job, Step
 from tailrace.streams.operations import Operation, call, checked, word
 from tailrace.streams.policies import Policy
@@ -45,6 +46,9 @@ class Desk(Protocol):
         self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
     ) -> list[Any]:
         """Bring jobs in line; what the store answers, page by page."""
+
+    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> tuple[list[str], list[Any]]:
+        """The same for the children that a job carries; their ids as well."""
 
 
 class Attempt(Flows[Args, Opened]):
@@ -181,14 +185,30 @@ class Attempt(Flows[Args, Opened]):
 
     async def _spawn(self, child: bool, platform: str, kind: str, jobs: NewJobs, options: dict[str, Any]) -> list[str]:
         await self.quiet()
+        pages = await self._desk.spawn(self.claim, child, platform, kind, jobs, options)
+        return self._brought([join_id(platform, key) for key, _ in jobs], pages)
+
+    async def join_flow(self, nodes: Sequence[FlowNode]) -> None:
+        """Bring the children that this job carries in line, and wait until all of them have completed."""
+        memory = await self.recall()
+        ids, pages = await self._desk.spawn_flow(self.claim, nodes)
+        self._brought(ids, pages)
+        memory.children = [(each, node.kind) for each, node in zip(ids, nodes, strict=True)]
+        await self.join(await self.children())
+
+    async def _children(self) -> list[tuple[str, str]]:
+        return (await self.recall()).children
+
+    def _brought(self, ids: Sequence[str], pages: Sequence[Any]) -> list[str]:
+        """The answers of `spawn`, job by job. Raises when one was refused."""
         answers: list[str] = []
-        for page in await self._desk.spawn(self.claim, child, platform, kind, jobs, options):
+        for page in pages:
             if not isinstance(page, list):
                 self._refuse_spawn(page)
             answers += [each.decode() for each in page]
-        for (key, _), answer in zip(jobs, answers, strict=True):
+        for each, answer in zip(ids, answers, strict=True):
             if answer in WHY_NOT:
-                raise ValueError(f"job {platform}.{key} cannot be brought in line: {WHY_NOT[answer]}")
+                raise ValueError(f"job {each} cannot be brought in line: {WHY_NOT[answer]}")
         return answers
 
     def _refuse_spawn(self, answer: Any) -> None:
@@ -257,5 +277,6 @@ VERBS: dict[str, Callable[..., Any]] = {
     "wait": Attempt._wait,
     "spawn": Attempt._spawn,
     "join": Attempt._join,
+    "children": Attempt._children,
 }
 """What a handler may ask of the store, wherever it runs."""

@@ -2,78 +2,49 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from tailrace.consumers.attempt import Attempt, NewJobs
+from tailrace.consumers.attempts.endings import TOO_LARGE, Misfit, RunningAttempt, operation_of, outcome_of
 from tailrace.consumers.attempts.outbound import Outbound
-from tailrace.consumers.attempts.reports import LARGEST_EVENT
-from tailrace.consumers.backoff import again_after, seconds_left, timed_out
+from tailrace.consumers.backoff import seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.metrics.counters import ConsumerCounters
 from tailrace.consumers.offload.dispatch import Offload
 from tailrace.consumers.outcomes import (
-    ChildFailed,
     Completed,
     Delay,
     Delayed,
     Failed,
-    GiveUp,
     Mute,
     Outcome,
     RateLimited,
     Released,
     Requeued,
     Waiting,
-    failure_members,
     failure_of,
     misfit,
-    said_by,
 )
 from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
-from tailrace.streams.errors import Cancelled, Lost
-from tailrace.streams.history.events import event_body
+from tailrace.streams.errors import Lost
+from tailrace.streams.flows.envelope import FlowNode, args_within, unseal
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Claim, Failure
-from tailrace.streams.operations import Again, BrokenOperation, Operation, call, word
+from tailrace.streams.messages import Claim
+from tailrace.streams.operations import BrokenOperation, Operation, call, word
+from tailrace.streams.options import handed_options
 from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.process.logs import about, get_logger
-from tailrace.streams.states import Status
 from tailrace.streams.store.commit import Committer, Heard
 
 log = get_logger()
 
 OUTCOMES = {"ok": "", "again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
-TOO_LARGE = Failed(
-    Failure(
-        "WrongResult",
-        "the result has over 256 KB, which the job that spawned this one cannot keep; "
-        "store it elsewhere, and return a reference to it",
-    ),
-    final=True,
-)
 LOOK_SECONDS = 0.1  # how soon the time of an attempt is looked at again that was over while the store was asked
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
-
-
-class RunningAttempt(Struct, eq=False):
-    """An attempt under way, as the runner holds it."""
-
-    claim: Claim
-    rules: Policy
-    slot: int
-    alone: bool  # nothing else may start in this process before the store has its outcome
-    begun: float
-    timer: asyncio.TimerHandle | None = None
-    attempt: Attempt[Any] | None = None
-    task: asyncio.Task[None] | None = None
-    ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
-    settling: bool = False  # its outcome is on the way to the store
-    waiting: bool = False  # it asks the store to wait for something, and does not know yet whether it is over
-    outcome: str = "lost"  # as it is counted, unless the store says otherwise
 
 
 class ProcessContext(Struct, frozen=True):
@@ -212,6 +183,8 @@ class Runner:
             handler, attempt = self._open(running)
             if claim.number > 1:
                 await attempt.resume()
+            if claim.options and handed_options(claim.options).flow:
+                await attempt.join_flow(unseal(claim.args).children)
             try:
                 doing = handler.function(attempt) if handler.direct else self._process.offload.call(handler, attempt)
                 outcome = Completed(await doing)
@@ -236,7 +209,7 @@ class Runner:
             known = ", ".join(sorted(self._handlers))
             raise Misfit("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}")
         try:
-            args = handler.decode(claim.args)
+            args = handler.decode(args_within(claim.options, claim.args) if claim.options else claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
             raise Misfit("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}") from error
         attempt = Attempt(claim, args, self._process.owner, self._keys, running.rules, self)
@@ -273,9 +246,9 @@ class Runner:
         if running is None or running.settling:
             raise Lost(attempt.job.id, attempt.number)
         running.waiting = True
-        rules, age_seconds = running.rules, running.claim.age_seconds + time.monotonic() - running.begun
+        rules = running.rules
         if rules.lifetime_seconds:
-            left = max(0.0, rules.lifetime_seconds - age_seconds)
+            left = max(0.0, rules.lifetime_seconds - running.age_seconds)
             seconds = left if seconds is None else min(left, seconds)
         delay_ms = "" if seconds is None else round(seconds * 1000)
         return {"max_starts": rules.max_starts, "delay_ms": delay_ms, "order": rules.order}
@@ -302,40 +275,25 @@ class Runner:
         assert outbound
         return await outbound.spawn(self._keys, claim, await outbound.check(child, platform, kind, jobs, options))
 
+    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> tuple[list[str], list[Any]]:
+        """The same for the children that a job carries; their ids as well."""
+        outbound = self._process.outbound
+        assert outbound
+        new = outbound.nodes(self._keys.id(claim.key), nodes)
+        return [each.job.id for each in new], await outbound.spawn(self._keys, claim, new)
+
     def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
-        claim, rules = running.claim, running.rules
-        if isinstance(outcome, Completed):
-            try:
-                event = event_body(claim.number, Status.COMPLETED, self._process.owner, result=outcome.result)
-            except Exception as error:  # encoding runs code of the result's own types
-                message = f"the result cannot be kept as JSON: {said_by(error)}"
-            else:
-                if len(event) <= LARGEST_EVENT:
-                    running.outcome = "completed"
-                    return call.complete(self._keys, key=claim.key, nonce=claim.nonce, event=event)
-                message = f"the result has {len(event)} bytes; at most 1 MB goes into the store"
-            outcome = Failed(Failure("WrongResult", message), final=True)
-        if isinstance(outcome, Released):
-            running.outcome = "released"
-            return call.release(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
-        if isinstance(outcome, Delayed):
-            running.outcome = "delayed"
-            again = Again(outcome.seconds, 0, rules.max_starts, rules.order)
-            return call.delay(self._keys, key=claim.key, nonce=claim.nonce, hold=int(outcome.hold), **again.rest)
-        if isinstance(outcome, Requeued):
-            running.outcome = "requeued"
-            return call.requeue(self._keys, key=claim.key, nonce=claim.nonce, max_starts=rules.max_starts)
-        assert isinstance(outcome, Failed)
-        running.outcome = "failed"
-        why = f"{outcome.error.type}: {outcome.error.message}"
-        trace = {"exception": outcome.error.traceback} if outcome.error.traceback else {}
-        log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why, **trace)
+        claim = running.claim
         handler = self._handlers.get(claim.kind)
-        self._counters.fail(claim.kind if handler else "unknown", outcome.error.type)
-        age_seconds = claim.age_seconds + time.monotonic() - running.begun
-        again = again_after(outcome, claim.failures + 1, age_seconds, rules, handler.backoff if handler else None)
-        more = failure_members(outcome)
-        return call.fail(self._keys, key=claim.key, nonce=claim.nonce, attempts=again.attempts, more=more, **again.rest)
+        backoff = handler.backoff if handler else None
+        operation, failed = operation_of(self._keys, self._process.owner, running, outcome, backoff)
+        if failed:
+            error = failed.error
+            trace = {"exception": error.traceback} if error.traceback else {}
+            why = f"{error.type}: {error.message}"
+            log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why, **trace)
+            self._counters.fail(claim.kind if handler else "unknown", error.type)
+        return operation
 
     def _settled(self, running: RunningAttempt, answer: Any) -> None:
         how = "ok"
@@ -368,24 +326,3 @@ class Runner:
         if writes:
             self._counters.refused += writes
             self._process.tell_refused(self._keys.id(running.claim.key), running.claim.number, writes)
-
-
-class Misfit(Exception):
-    """A job that no attempt can do: the failure tells why."""
-
-    def __init__(self, type: str, message: str) -> None:
-        self.failure = Failure(type, message)
-        super().__init__(message)
-
-
-def outcome_of(error: BaseException, ending: Outcome | None) -> Outcome:
-    """How an attempt ends that raised; `ending` is what was decided from outside, if anything was."""
-    if isinstance(error, Lost):
-        return Mute()
-    if isinstance(error, Cancelled):
-        return Released()
-    if ending:
-        return ending
-    if isinstance(error, Misfit):
-        return Failed(error.failure, final=True)
-    return Failed(failure_of(error), final=isinstance(error, GiveUp | ChildFailed))  # also one that cancelled itself

@@ -1,21 +1,25 @@
 """Runs a handler without a store, as a consumer would: for tests of handlers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from tailrace.consumers.attempts.outbound import Outbound
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.offload.dispatch import Offload
+from tailrace.consumers.outcomes import failure_of
 from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
-from tailrace.streams.history.events import Event, read_body, read_members
+from tailrace.streams.flows.spawning import NewJob
+from tailrace.streams.history.events import Event, event_body, read_body, read_members
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Claim, Failure, encode
+from tailrace.streams.messages import Claim, Failure, Job, encode
 from tailrace.streams.operations import Operation
+from tailrace.streams.options import Options
 from tailrace.streams.policies import Policy
 from tailrace.streams.process.histogram import SIZES, TRIPS, Histogram
 from tailrace.streams.states import Status
@@ -30,11 +34,25 @@ TABLE = LeaseTable()  # here no heart reads it
 OPENED = object()  # the lifespan is entered
 
 
+Work = Callable[[Any], Any]  # what stands in for the handler of a child: args -> result
+
+
+class BroughtJob(Struct, frozen=True):
+    """A job that the attempt submitted or spawned."""
+
+    id: str
+    platform: str
+    kind: str
+    args: Any
+    child: bool
+
+
 class HandlerOutcome(Struct, frozen=True):
     """How an attempt ended, and what its consumer would do next."""
 
     status: Status
-    """What a client would see: completed, retrying, failed, delayed or cancelled; superseded: it is another's."""
+    """What a client would see: completed, retrying, failed, delayed, awaiting or cancelled; superseded: it is
+    another's, or goes to the end of its queue."""
     result: Any = None
     """Of a completed attempt, as JSON has it."""
     error: Failure | None = None
@@ -42,7 +60,11 @@ class HandlerOutcome(Struct, frozen=True):
     progress: tuple[Event, ...] = ()
     """Its reports in order, each step once."""
     steps: dict[str, Any] = {}
-    """What it saved, by name, as JSON has it."""
+    """What was saved, by name, as JSON has it; hand it to the next attempt as `saved`."""
+    brought: tuple[BroughtJob, ...] = ()
+    """The jobs that it submitted and spawned, in order."""
+    awaits: str | None = None
+    """Of one that is awaiting: `children`, or the name of the signal."""
     again_in_seconds: float | None = None
     """When the job would start again, if it would."""
     gave_up: bool = False
@@ -64,13 +86,18 @@ async def run_handler(
     timeout_seconds: float | None = None,
     cancel_after: float | None = None,
     saved: Mapping[str, Any] | None = None,
+    signals: Mapping[str, Any] | None = None,
+    children: Mapping[str, Work] | None = None,
     state: Any = OPENED,
 ) -> HandlerOutcome:
     """One attempt at a job, with hooks, threads and processes as in a consumer.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
     the job is asked to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps gave
-    in earlier attempts, for `attempt` 2 and later. `state` stands in for what the lifespan of the handlers opens;
+    in earlier attempts, for `attempt` 2 and later: the `steps` of the outcome before. `signals` are those that have
+    come, by name: their data, or `TimeoutError` for one that did not come in time. `children` stand in for the handlers
+    of children, by kind: each gets the args, and returns the result or raises; a child of another kind does not end.
+    `state` stands in for what the lifespan of the handlers opens;
     without it the lifespan is entered and left. A handler in a process opens its own there: `state` is refused.
     """
     handler = handlers.get(kind)
@@ -84,9 +111,9 @@ async def run_handler(
     if timeout_seconds is not None:
         policy = msgspec.structs.replace(policy, timeout_seconds=timeout_seconds)
     claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
-    stand_in = StandIn(claim, saved or {})
+    stand_in = StandIn(claim, saved or {}, signals or {}, children or {})
     async with lifespans, Offload() as offload:
-        process = ProcessContext("tester", handlers, offload, TABLE, lifespans)
+        process = ProcessContext("tester", handlers, offload, TABLE, lifespans, outbound=StandInOutbound(stand_in))
         runner = Runner(KEYS, 0, policy, process, stand_in, stand_in.left)
         runner.begin(claim)
         running = runner.running[NONCE]
@@ -98,7 +125,8 @@ async def run_handler(
         timer = asyncio.get_running_loop().call_later(cancel_after, cancel) if cancel_after is not None else None
         try:
             outcome = await asyncio.shield(stand_in.outcome)
-            return msgspec.structs.replace(outcome, progress=tuple(stand_in.progress), steps=stand_in.steps)
+            seen = {"progress": tuple(stand_in.progress), "brought": tuple(stand_in.brought)}
+            return msgspec.structs.replace(outcome, steps=stand_in.steps, **seen)
         finally:
             if timer:
                 timer.cancel()
@@ -109,13 +137,19 @@ async def run_handler(
 class StandIn(Committer):
     """Hears what one attempt says, and answers as the store would."""
 
-    def __init__(self, claim: Claim, saved: Mapping[str, Any]) -> None:
+    def __init__(
+        self, claim: Claim, saved: Mapping[str, Any], signals: Mapping[str, Any], children: Mapping[str, Work]
+    ) -> None:
         self.batches, self.trips = Histogram.over(SIZES), Histogram.over(TRIPS)
         self.cancelling = False
         self.steps = dict(saved)
         self.outcome: asyncio.Future[HandlerOutcome] = asyncio.get_running_loop().create_future()
         self._job = claim
+        self._signals = signals
+        self._children = children
+        self._ends: dict[str, bytes] = {}  # of children, by id; empty: it does not end
         self.progress: list[Event] = []
+        self.brought: list[BroughtJob] = []
 
     def say(self, operation: Operation, heard: Heard) -> None:
         said = operation.named
@@ -128,18 +162,51 @@ class StandIn(Committer):
             heard(b"cancelled" if self.cancelling else b"shown")
         elif operation.name == "recall":
             heard([b"", *(part for name, value in self.steps.items() for part in (name.encode(), encode(value)))])
-        elif operation.name == "save":
+        elif operation.name in ("save", "checkpoint"):
             name, value = said["name"], said["value"]
+            if operation.name == "checkpoint":
+                self.steps.pop(name, None)
             before = sum(len(step.encode()) + len(encode(saved)) for step, saved in self.steps.items())
             if not self.cancelling and before + len(name.encode()) + len(value) > int(said["most"]):
                 heard(b"full")
                 return
             self.steps.setdefault(name, msgspec.json.decode(value))
             heard(b"cancelled" if self.cancelling else b"saved")
+        elif operation.name == "join":
+            heard(b"cancelled" if self.cancelling else [self._ends.get(each, b"?") for each in said["ids"].split()])
+        elif operation.name == "wait" and not self.cancelling and (answer := self._there(said)):
+            heard(answer)
         else:
             if not self.outcome.done():
                 self.outcome.set_result(self._outcome(operation))
             heard(b"ok")
+
+    def _there(self, said: Mapping[str, Any]) -> Any:
+        """What `wait` answers to an attempt that goes on; nothing when it has to wait."""
+        if said["awaits"] == "join":
+            return None  # a child that has not ended does not end here
+        if said["place"] in self.steps:
+            return [b"ready", b""] if said["awaits"] == "sleep" else b"timeout"
+        given = self._signals.get(said["name"])
+        if said["awaits"] == "signal" and given is TimeoutError:
+            self.steps[said["place"]] = "timeout"
+            return b"timeout"
+        return [b"ready", encode(given)] if said["name"] in self._signals else None
+
+    def bring(self, new: NewJob) -> bytes:
+        """A job is brought in line; a child ends at once, if its kind has a stand-in."""
+        job = new.job
+        args = msgspec.json.decode(job.args)
+        self.brought.append(BroughtJob(job.id, job.platform, job.kind, args, new.child))
+        if new.child:
+            self._ends[job.id] = self._end(self._children[job.kind], args) if job.kind in self._children else b""
+        return b"spawned"
+
+    def _end(self, work: Work, args: Any) -> bytes:
+        try:
+            return event_body(1, Status.COMPLETED, "tester", result=work(args))
+        except Exception as error:
+            return event_body(1, Status.FAILED, "tester", error=failure_of(error))
 
     def left(self) -> None:
         """The attempt is over; one that lost its job says nothing more."""
@@ -160,7 +227,12 @@ class StandIn(Committer):
                 circles = Failure("TooManyStarts", f"it was started {self._job.number} times and never ended")
                 return HandlerOutcome(Status.FAILED, error=circles)
             return HandlerOutcome(Status.DELAYED, again_in_seconds=said["delay_ms"] / 1000)
-        if operation.name == "release":
+        if operation.name == "wait":
+            if said["awaits"] != "sleep":
+                return HandlerOutcome(Status.AWAITING, awaits=said["name"] or "children")
+            self.steps[said["place"]] = True  # the next attempt comes when it is over
+            return HandlerOutcome(Status.DELAYED, again_in_seconds=said["delay_ms"] / 1000)
+        if operation.name in ("release", "requeue"):
             return HandlerOutcome(Status.SUPERSEDED)
         error = read_members(said["more"])["error"]
         again = self._job.failures + 1 < said["attempts"] and self._job.number < said["max_starts"]
@@ -170,6 +242,25 @@ class StandIn(Committer):
             again_in_seconds=said["delay_ms"] / 1000 if again else None,
             gave_up=said["attempts"] == 0,
         )
+
+
+class StandInOutbound(Outbound):
+    """Takes the jobs that an attempt brings in line, for any platform."""
+
+    def __init__(self, stand_in: StandIn) -> None:
+        self._stand_in = stand_in
+
+    async def check(
+        self, child: bool, platform: str, kind: str, jobs: Sequence[tuple[str, bytes]], options: dict[str, Any]
+    ) -> list[NewJob]:
+        told = Options(**options)
+        return [NewJob(Job(platform, key, kind, args, told), "", child) for key, args in jobs]
+
+    async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob]) -> list[Any]:
+        return [[self._stand_in.bring(new) for new in jobs]] if not self._stand_in.cancelling else [b"cancelled"]
+
+    def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:
+        """Nobody is to hear of it."""
 
 
 def event_of(body: bytes) -> Event:

@@ -210,3 +210,13 @@ class SyncAttempt(AttemptFacts[Args, Opened]):
     def join(self, children: Sequence[Child[Any]], *, on_failure: Any = "fail") -> list[Any]:
         """The results of children, in their order, as `Attempt.join` gives them."""
         return done(self._verbs.join(children, on_failure=on_failure))
+
+    @overload
+    def children(self) -> list[Child[Any]]: ...
+
+    @overload
+    def children(self, *, result: type[T]) -> list[Child[T]]: ...
+
+    def children(self, *, result: Any = Any) -> list[Child[Any]]:
+        """The children that this job was submitted with, as `Attempt.children` gives them."""
+        return done(self._verbs.children(result=result))

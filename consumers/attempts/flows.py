@@ -1,7 +1,5 @@
 """Waits and children: what an attempt may wait for without holding a slot, and the jobs that it brings in line."""
 
-import base64
-import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
@@ -16,6 +14,7 @@ from tailrace.producers.client import as_text
 from tailrace.producers.declarations import plain
 from tailrace.producers.producer import encode_args
 from tailrace.producers.submissions import Submitted
+from tailrace.streams.flows.spawning import child_key
 from tailrace.streams.history.events import Event, read_body
 from tailrace.streams.keys import check_word, join_id
 from tailrace.streams.messages import Failure
@@ -184,7 +183,7 @@ class Flows(Steps[Args, Opened]):
         check_word(kind, "kind")
         where, memory = platform or self.job.platform, await self.recall()
         place = memory.place("spawn" if child else "submit", name)
-        keys = [key_of_place(self.job.id, place, kind, number) for number in range(len(many))]
+        keys = [child_key(self.job.id, place, kind, index) for index in range(len(many))]
         jobs = [(key, encode_args(plain(args))) for key, args in zip(keys, many, strict=True)]
         answers = await self.ask("spawn", child, where, kind, jobs, dict(as_text(options))) if jobs else []
         return [join_id(where, key) for key in keys], answers
@@ -218,6 +217,16 @@ class Flows(Steps[Args, Opened]):
                 return [given(child, ends[child.id], on_failure) for child in children]
             await self.ask("wait", "join", number, "", None, on_failure == "fail")
 
+    @overload
+    async def children(self) -> list[Child[Any]]: ...
+
+    @overload
+    async def children(self, *, result: type[T]) -> list[Child[T]]: ...
+
+    async def children(self, *, result: Any = Any) -> list[Child[Any]]:
+        """The children that this job was submitted with (`submit_flow`), in order: all of them have completed."""
+        return [Child(each, kind, result) for each, kind in await self.ask("children")]
+
     async def _look(self, number: str, children: Sequence[Child[Any]], ends: dict[str, bytes]) -> None:
         """Note the ends of those children that have ended; the others are wanted by this join."""
         start = 0
@@ -230,12 +239,6 @@ class Flows(Steps[Args, Opened]):
                 if end:
                     ends[child] = end
             start += len(found)
-
-
-def key_of_place(parent: str, place: str, kind: str, number: int) -> str:
-    """The key of a job that is brought in line at a place in the code of another: the same in each attempt."""
-    text = f"{parent} {place} {kind} {number}".encode()
-    return base64.b32encode(hashlib.blake2b(text, digest_size=15).digest()).decode().lower()
 
 
 def first_failed(children: Sequence[Child[Any]], ends: dict[str, bytes]) -> ChildFailed | None:

@@ -10,8 +10,9 @@ from tailrace.producers.kinds import NO_BUILT_INS
 from tailrace.producers.producer import LOOK_EVERY, Producer, fingerprint
 from tailrace.producers.submissions import Submission
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError
+from tailrace.streams.flows.envelope import PLACE, FlowNode
 from tailrace.streams.flows.relay import Relay
-from tailrace.streams.flows.spawning import NewJob, pages, spawning
+from tailrace.streams.flows.spawning import NewJob, child_key, pages, spawning
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim
 from tailrace.streams.options import Options
@@ -47,6 +48,12 @@ class Outbound:
             if number % LOOK_EVERY == 0:
                 await turns.give_way()
         return made
+
+    def nodes(self, parent: str, nodes: Sequence[FlowNode]) -> list[NewJob]:
+        """The children that a job carries, as they are brought in line. They were checked when it was accepted."""
+        keys = (child_key(parent, PLACE, node.kind, index) for index, node in enumerate(nodes))
+        jobs = [node.job(key) for node, key in zip(nodes, keys, strict=True)]
+        return [NewJob(job, fingerprint(job)) for job in jobs]
 
     async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob]) -> list[Any]:
         """What the store answers, page by page. While it does not answer, this waits. Raises `StoreFull`."""

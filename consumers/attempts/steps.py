@@ -45,10 +45,11 @@ class Walked(Struct, frozen=True, omit_defaults=True):
 class Memory:
     """What one attempt knows of the values that were saved, and which places it has passed."""
 
-    __slots__ = ("_places", "_used", "saved")
+    __slots__ = ("_places", "_used", "children", "saved")
 
     def __init__(self, saved: dict[str, bytes]) -> None:
         self.saved = saved
+        self.children: list[tuple[str, str]] = []  # id and kind of those that the job was submitted with
         self._used: set[str] = set()
         self._places: dict[str, int] = {}
 

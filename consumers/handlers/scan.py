@@ -19,7 +19,11 @@ PAUSE_SECONDS = 0.2  # what looking at one product takes here
 async def scan(attempt: Attempt[Scan]) -> dict[str, Any]:
     named = attempt.args.params.product_ids
     products = SAMPLE if named is UNSET else named
-    for number, product in enumerate(products, start=1):
+
+    async def look(numbered: tuple[int, str | int]) -> None:
+        number, product = numbered
         await anyio.sleep(PAUSE_SECONDS)
         await attempt.progress(number, of=len(products), message=f"scanned {product}")
-    return {"workflow_id": attempt.args.workflow_id, "scanned": len(products)}
+
+    walked = await attempt.each(enumerate(products, start=1), look)
+    return {"workflow_id": attempt.args.workflow_id, "scanned": walked.done}

@@ -59,6 +59,17 @@ def caught(attempt: SyncAttempt[Any]) -> Any:
         return f"{failed.kind}: {failed.error.type}"
 
 
+@handles("loop-book")
+async def book(attempt: Attempt[Page]) -> Any:
+    chapters = await attempt.join(await attempt.children())
+    return [attempt.args.number, *chapters]
+
+
+def plain_book(attempt: SyncAttempt[Page]) -> Any:
+    return [attempt.args.number, *attempt.join(attempt.children())]
+
+
 for place in ("thread", "process"):
+    handles(f"{place}-book", run_in=place)(plain_book)
     handles(f"{place}-flow", run_in=place)(plain_flow)
     handles(f"{place}-caught", run_in=place)(caught)

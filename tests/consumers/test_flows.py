@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from tailrace.consumers import Attempt, Handlers, Waiting
 from tailrace.streams import PlatformKeys, Transitions
+from tailrace.streams.flows.envelope import FlowNode, seal
+from tailrace.streams.messages import Job
 from tailrace.streams.operations import call
 from tailrace.streams.states import Status
 from tests.consumers.conftest import Bench, serving, standing
@@ -46,13 +49,7 @@ async def test_a_flow_sleeps_spawns_joins_and_awaits_a_signal(served: Bench, pla
     shown = [
         (event.status.value, event.awaits or event.reason) for event in events if event.status is not Status.PROGRESS
     ]
-    assert shown[:5] == [
-        ("queued", None),
-        ("started", None),
-        ("delayed", "sleep"),
-        ("started", None),
-        ("awaiting", "children"),
-    ]
+    assert shown[:4] == [("queued", None), ("started", None), ("delayed", "sleep"), ("started", None)]
     assert shown[-3:] == [("awaiting", "signal"), ("started", None), ("completed", None)]
     assert not any(event.status is Status.RETRYING for event in events)
 
@@ -77,6 +74,27 @@ async def test_each_policy_does_with_a_failed_child_what_it_says(served: Bench) 
 @pytest.mark.parametrize("place", ["thread", "process"])
 async def test_a_handler_may_catch_what_became_of_a_child(served: Bench, place: str) -> None:
     assert (await served.end_of(await served.submit(f"{place}-caught")))[-1].result == "page: GiveUp"
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_the_children_of_a_tree_end_before_the_handler_above_them_begins(served: Bench, place: str) -> None:
+    pages = tuple(FlowNode("single", "page", Raw(b'{"number":%d}' % number)) for number in range(2))
+    chapter = FlowNode("many", f"{place}-book", Raw(b'{"number":10}'), children=pages)
+    root = Job("many", f"book-{place}", f"{place}-book", seal(b'{"number":100}', [chapter, pages[0]]), flow=True)
+    await Transitions(served.store).submit([(root, "tree")])
+    events = await served.end_of(root.id)
+    first, second = {"number": 0, "text": "page 0"}, {"number": 1, "text": "page 1"}
+    assert events[-1].result == [100, [10, first, second], first]
+    assert {event.status.value for event in events} <= {"queued", "started", "awaiting", "completed"}
+
+
+async def test_a_failed_child_of_a_tree_fails_it_before_its_handler_begins(served: Bench) -> None:
+    child = FlowNode("single", "page", Raw(b'{"number":-1}'))
+    root = Job("many", "broken-book", "loop-book", seal(b'{"number":100}', [child]), flow=True)
+    await Transitions(served.store).submit([(root, "tree")])
+    last = (await served.end_of(root.id))[-1]
+    assert last.error
+    assert last.error.type == "ChildFailed"
 
 
 async def test_a_job_that_raises_waiting_goes_behind_the_others(bench: Bench) -> None:

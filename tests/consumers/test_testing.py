@@ -190,3 +190,41 @@ def test_the_example_of_the_readme_runs() -> None:
     assert tests
     for test in tests:
         asyncio.run(test())
+
+
+@handles("flow")
+async def flow(attempt: Attempt[Any]) -> Any:
+    await attempt.sleep(60)
+    pages = await attempt.spawn_many("page", [{"n": 1}, {"n": 2}], platform="kurly", result=int)
+    texts = await attempt.join(pages, on_failure="ignore")
+    try:
+        said = await attempt.wait_for("approval", timeout=5)
+    except TimeoutError:
+        said = "too late"
+    await attempt.submit("mail", {"to": "ann"})
+    await attempt.checkpoint(len(texts))
+    return [texts, said]
+
+
+async def test_a_flow_is_tried_attempt_by_attempt() -> None:
+    asleep = await run_handler(handles, "flow")
+    assert (asleep.status, asleep.again_in_seconds) == (Status.DELAYED, 60)
+    spawned = await run_handler(handles, "flow", attempt=2, saved=asleep.steps)
+    assert (spawned.status, spawned.awaits) == (Status.AWAITING, "children")
+    assert [(job.platform, job.kind, job.args, job.child) for job in spawned.brought] == [
+        ("kurly", "page", {"n": 1}, True),
+        ("kurly", "page", {"n": 2}, True),
+    ]
+    joined = await run_handler(
+        handles, "flow", attempt=3, saved=asleep.steps, children={"page": lambda a: 10 // (a["n"] - 1)}
+    )
+    assert (joined.status, joined.awaits) == (Status.AWAITING, "approval")
+    work = {"page": lambda args: 10 // (args["n"] - 1)}
+    late = await run_handler(
+        handles, "flow", attempt=4, saved=asleep.steps, children=work, signals={"approval": TimeoutError}
+    )
+    assert late.result == [[None, 10], "too late"]
+    done = await run_handler(handles, "flow", attempt=4, saved=asleep.steps, children=work, signals={"approval": "yes"})
+    assert done.result == [[None, 10], "yes"]
+    assert done.brought[-1].kind == "mail"
+    assert done.steps["@checkpoint checkpoint"] == 2
