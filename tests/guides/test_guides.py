@@ -21,14 +21,14 @@ from django.conf import settings
 settings.configure(ROOT_URLCONF="shop.urls", ALLOWED_HOSTS=["*"], SECRET_KEY="a secret of this test")
 django.setup()
 from django.test import Client
-from shop.jobs import client
+from shop.jobs import jobs
 http = Client()
 started = http.post("/reports", json.dumps({"customer": "Ada", "id": "django"}), content_type="application/json")
 job_id = started.json()["jobId"]
-client().result(job_id, timeout=30)
+jobs.result(job_id, timeout=30)
 print(started.status_code, started.json()["stream"], http.get(f"/reports/{job_id}").json())
 print(http.get("/reports/default.none").status_code)
-client().__exit__(None, None, None)
+jobs.close()
 """
 
 UVICORN = """
