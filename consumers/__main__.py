@@ -22,8 +22,7 @@ from tailrace.streams.process.shutdown import Shutdown
 log = get_logger()
 
 NO_ADDRESS = (
-    f"no store is known: start everything with `{PROGRAM} up`, "
-    "or say where the store is, for example REDIS_URL=redis://127.0.0.1:6379"
+    f"no store is known: run `{PROGRAM} up`, which starts one, or set REDIS_URL, for example redis://127.0.0.1:6379/0"
 )
 
 

@@ -104,7 +104,7 @@ Outcome = Completed | Failed | Delayed | Requeued | Released | Mute
 def seconds_until(seconds: float | None, until: datetime | None) -> float:
     """How long a delay is that is given as a length or as a point in time."""
     if (seconds is None) == (until is None):
-        raise TypeError("a delay takes seconds or until, one of them")
+        raise TypeError("a delay takes either seconds or until")
     if until is None:
         assert seconds is not None
         return seconds

@@ -167,7 +167,7 @@ def check_place(kind: str, function: object, run_in: str) -> None:
     """Refuse a function that cannot run where it is to run."""
     name, asynchronous = _name(function), inspect.iscoroutinefunction(function)
     if run_in not in typing.get_args(RunIn):
-        raise BadConfiguration(f"run_in of the kind {kind!r} is {run_in!r}; it may be loop, thread or process")
+        raise BadConfiguration(f"run_in of the kind {kind!r} is {run_in!r}; it must be loop, thread or process")
     if run_in == "loop":
         if not asynchronous:
             raise BadConfiguration(
@@ -180,7 +180,7 @@ def check_place(kind: str, function: object, run_in: str) -> None:
         )
     elif run_in == "process" and "<locals>" in name:
         raise BadConfiguration(
-            f"the handler of {kind!r} must stand at the top of its module: {name}; another process could not find it"
+            f"the handler of {kind!r} must be at the top level of its module: {name}; another process could not find it"
         )
 
 

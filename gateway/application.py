@@ -36,7 +36,7 @@ __all__ = ["TABLE", "create_app"]
 def create_app(settings: GatewaySettings) -> Starlette:
     """One gateway: its store, its live channels, and a route for each question."""
     if settings.streams.url is None:
-        raise NoStore(f"no store is known: run `{PROGRAM} up`, which brings its own, or set REDIS_URL")
+        raise NoStore(f"no store is known: run `{PROGRAM} up`, which starts one, or set REDIS_URL")
     store = Store(settings.streams.url, settings.streams.keyspace)
     platforms = Platforms(settings.streams.platforms)  # from here on it follows what the store has
     settings = replace(settings, streams=replace(settings.streams, platforms=platforms))

@@ -81,7 +81,9 @@ async def read_body(request: Request, shape: type[B], most: int = BODY_BYTES) ->
 async def read_bytes(request: Request, most: int) -> bytes:
     """The body, as long as it is within the limit; a larger one is refused without reading on."""
     too_large = Refusal(
-        Code.TOO_LARGE, f"a body may have {most} bytes here; keep larger data elsewhere", {"Connection": "close"}
+        Code.TOO_LARGE,
+        f"a body may have up to {most} bytes; store larger data elsewhere and submit a reference",
+        {"Connection": "close"},
     )
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 12 or int(length) > most):
@@ -95,7 +97,7 @@ async def read_bytes(request: Request, most: int) -> bytes:
             raise too_large
     # An empty body may act on all: never because a server or a proxy lost one.
     if length.isdecimal() and int(length) != len(body):
-        raise Refusal(Code.MALFORMED, f"the body has {len(body)} bytes, and Content-Length announced {int(length)}")
+        raise Refusal(Code.MALFORMED, f"the body has {len(body)} bytes, but Content-Length is {int(length)}")
     return bytes(body)
 
 

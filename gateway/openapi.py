@@ -30,26 +30,26 @@ from tailrace.streams.schedules import NAME_FORM
 
 ABOUT: Final = (
     "Background jobs with one visible history each. JSON is compact, times are ISO 8601 in UTC with milliseconds. "
-    "HEAD is served wherever GET is. A path that is not here is 404 NOT_FOUND, a method that is not here is 405 "
-    "METHOD_NOT_ALLOWED. New fields may come in answers; none goes and none changes its type."
+    "HEAD is served wherever GET is. Other paths are 404 NOT_FOUND, other methods 405 "
+    "METHOD_NOT_ALLOWED. Answers may gain fields; none is removed or changes its type."
 )
 
 GROUPS: Final = {
-    "submit": "Bring work.",
+    "submit": "Submit jobs.",
     "jobs": "See one job and act on it.",
-    "events": "What happened and what happens.",
-    "platforms": "See and steer platforms and their dead letters.",
-    "schedules": "What is submitted again and again.",
+    "events": "Histories and live streams.",
+    "platforms": "See and control platforms and their failed jobs.",
+    "schedules": "Jobs that are submitted at certain times.",
     "workers": "Consumers.",
-    "session": "Who is asking; what a browser shows instead of a key.",
+    "session": "Sign in; tickets, which a browser sends instead of a key.",
     "process": "This gateway itself.",
     "page": "The page.",
 }
 
 SCHEMES: Final = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key."},
-    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Of somebody who signed in."},
-    "ticket": {"type": "apiKey", "in": "query", "name": "ticket", "description": "For one look at one job."},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "The session of a signed-in user."},
+    "ticket": {"type": "apiKey", "in": "query", "name": "ticket", "description": "Opens one stream of one job."},
 }
 
 
@@ -76,12 +76,12 @@ def _header(what: str, schema: Mapping[str, Any] = STRING, *, always: bool = Tru
 
 
 HEADERS: Final[Mapping[str, dict[str, Any]]] = {
-    "Location": _header("Where to look from now on."),
-    "Retry-After": _header("In how many seconds to come back.", {"type": "integer", "minimum": 1}),
-    "ETag": _header("Names these very bytes.", always=False),
-    "Idempotency-Replayed": _header("This very request was accepted before.", {"enum": ["true"]}, always=False),
+    "Location": _header("The address of the job."),
+    "Retry-After": _header("After how many seconds to ask again.", {"type": "integer", "minimum": 1}),
+    "ETag": _header("The tag of this answer.", always=False),
+    "Idempotency-Replayed": _header("The same request was accepted before.", {"enum": ["true"]}, always=False),
     "Set-Cookie": _header("The session.", always=False),
-    "WWW-Authenticate": _header("How to come back."),
+    "WWW-Authenticate": _header("How to authenticate."),
 }
 
 OF_EVERY_ROUTE: Final = frozenset({Code.MALFORMED, Code.TOO_SLOW, Code.TOO_MANY_CONNECTIONS, Code.INTERNAL})

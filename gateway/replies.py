@@ -108,7 +108,7 @@ def answer_to(error: Exception) -> Response:
 
 
 MAY_EXIST = (
-    "the jobs in jobIds may have been accepted all the same: to try again without making them twice, "
+    "the jobs in jobIds may have been accepted: to try again without submitting them twice, "
     "send each with its key, which is the part of its jobId after the dot"
 )
 
@@ -116,7 +116,7 @@ MAY_EXIST = (
 def told_of(error: Exception) -> str:
     """The error's own sentence, unless it may say where our store is, or who we are there."""
     if isinstance(error, NoStore):
-        return "the store does not answer now; try again"
+        return "the store does not answer; try again"
     if isinstance(error, BadConfiguration) and not isinstance(error, UnfitStore):
         return f"the store refuses this gateway; `{PROGRAM} doctor` says why"
     if isinstance(error, WrongState):
@@ -163,7 +163,7 @@ async def on_http(request: Request, error: Exception) -> Response:
         return problem(code, code.when, error.headers)
     # The router knows the methods of the first route of this path only.
     served = {method for route in request.app.routes if fits(route, request) for method in route.methods}
-    return problem(code, f"{request.method} is not served here", {"Allow": ", ".join(sorted(served))})
+    return problem(code, f"this path does not take {request.method}", {"Allow": ", ".join(sorted(served))})
 
 
 def fits(route: Route, request: Request) -> bool:
@@ -178,7 +178,7 @@ async def on_departure(_: Request, __: Exception) -> Response:
 async def on_surprise(_: Request, __: Exception) -> Response:
     """A bug. The server logs it with its traceback; the client learns only that it happened."""
     closing = {"Connection": "close"}  # the server closes after a bug; better said
-    return problem(Code.INTERNAL, "something went wrong here; the log of the gateway says what", closing)
+    return problem(Code.INTERNAL, "an error in the gateway; its log has the details", closing)
 
 
 HANDLERS: dict[Any, Any] = {

@@ -170,8 +170,8 @@ TABLE: Final[dict[str, Endpoint]] = {}
 
 
 IF_NONE_MATCH: Final = Parameter("IfNoneMatch", "header", "If-None-Match", "The ETag of what the caller has.")
-UNCHANGED: Final = Answer("The caller has it already.", media=(), headers=("ETag",))
-NO_CONTENT: Final = "Nothing to say."
+UNCHANGED: Final = Answer("Not modified: the caller has this answer.", media=(), headers=("ETag",))
+NO_CONTENT: Final = "Done."
 
 
 def ok(what: str, shape: Any, inside: str | None = "data", *headers: str) -> dict[int, Answer]:

@@ -40,7 +40,7 @@ SECURITY_HEADERS = (  # of every answer
 
 CROWDED = problem(
     Code.TOO_MANY_CONNECTIONS,
-    "this gateway has as many connections as it may have",
+    "this gateway has reached its limit of connections",
     {"Retry-After": str(RETRY_SECONDS), "Connection": "close"},
 )
 

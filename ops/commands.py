@@ -37,7 +37,7 @@ def seconds(flag: str, option: str, help: str) -> Argument:
 JOB = argument("job", metavar="JOB", help="the job id, <platform>.<key>")
 PLATFORM = argument("platform", metavar="PLATFORM", help="which one")
 JSON = argument("--json", action="store_true", help="for machines")
-BY = argument("--by", metavar="NAME", help="who asks (default: you)")
+BY = argument("--by", metavar="NAME", help="your name, which clients see (default: your login)")
 REASON = argument("--reason", metavar="TEXT", help="why; clients see it")
 FILTER = (
     argument("--kind", metavar="KIND", help="only those of this kind"),
@@ -107,19 +107,19 @@ COMMANDS = {
         role="consumers",
     ),
     "submit": Command(
-        "ask for a job and print its id",
+        "submit a job and print its id",
         (  # a flag whose `dest` is the name of an option, or is called like it, gives that option
-            argument("platform", metavar="PLATFORM", help="where it is done"),
-            argument("kind", metavar="KIND", help="what is to be done"),
+            argument("platform", metavar="PLATFORM", help="the queue"),
+            argument("kind", metavar="KIND", help="which handler runs it"),
             argument("args", metavar="ARGS", nargs="?", default="{}", help="JSON, @file or - (default: {})"),
-            argument("--id", metavar="KEY", help="your own key: the same one twice is one job"),
+            argument("--id", metavar="KEY", help="your own key: submitting the same key twice makes one job"),
             argument(
                 "--priority", metavar="BAND", default="normal", help="urgent, high, normal or low (default: normal)"
             ),
-            seconds("--delay", "delay_seconds", "start it so much later"),
-            argument("--run-at", metavar="TIME", help="start it then, such as 2027-01-31T09:00:00Z"),
-            argument("--expires-at", metavar="TIME", help="not started by then, it ends failed"),
-            argument("--first", action="store_true", help="put it in front of all that wait"),
+            seconds("--delay", "delay_seconds", "start it after this time"),
+            argument("--run-at", metavar="TIME", help="start it at this time, such as 2027-01-31T09:00:00Z"),
+            argument("--expires-at", metavar="TIME", help="fail it if it has not started by this time"),
+            argument("--first", action="store_true", help="put it before all waiting jobs"),
             argument("--attempts", metavar="N", type=int, help="how many attempts may fail"),
             seconds("--timeout", "timeout_seconds", "how long an attempt may take"),
             argument("--order-key", metavar="KEY", help="jobs of one key run strictly one after the other"),
@@ -128,7 +128,7 @@ COMMANDS = {
                 "--dedupe",
                 dest="dedupe.key",
                 metavar="KEY",
-                help="another job of this key that has not ended is the same job",
+                help="a job of this key that has not ended is used instead",
             ),
             argument(
                 "--dedupe-mode",
@@ -136,21 +136,21 @@ COMMANDS = {
                 metavar="MODE",
                 help="until_done, throttle or debounce (default: until_done); debounce needs --delay or --run-at",
             ),
-            seconds("--dedupe-ttl", "dedupe.ttl_seconds", "for throttle: how long the key counts"),
-            seconds("--keep", "keep_seconds", "how long it is kept once it has ended"),
+            seconds("--dedupe-ttl", "dedupe.ttl_seconds", "for throttle: how long the key holds"),
+            seconds("--keep", "keep_seconds", "how long to keep it after its end"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
             argument("--json", action="store_true", help="for machines: the answer, and with --follow the last event"),
             DATA,
         ),
     ),
     "follow": Command("show a job live until it ends", (JOB, JSON, DATA), module="cli.watch"),
-    "history": Command("show what happened to a job", (JOB, JSON, DATA), module="cli.watch"),
+    "history": Command("show the events of a job", (JOB, JSON, DATA), module="cli.watch"),
     "show": Command(
         "show the record of a job",
         (JOB, JSON, DATA),
-        more="; of one that waits also why, once its consumers were seen to beat, or not to for some seconds",
+        more=", and why it waits: for that it watches its consumers for some seconds",
     ),
-    "running": Command("list what runs and what waits", (JSON, DATA)),
+    "running": Command("list running and waiting jobs", (JSON, DATA)),
     "platforms": Command(
         "list the platforms with their counts; or change the policy of one",
         (argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"), JSON, DATA),
@@ -169,11 +169,11 @@ COMMANDS = {
             DATA,
         ),
     ),
-    "workers": Command("list the workers, and which of them live", (JSON, DATA)),
+    "workers": Command("list the workers and whether they are alive", (JSON, DATA)),
     "cancel": Command(
         "end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="cli.act"
     ),
-    "retry": Command("give a failed or cancelled job another life", (JOB, BY, JSON, DATA), module="cli.act"),
+    "retry": Command("run a failed or cancelled job again", (JOB, BY, JSON, DATA), module="cli.act"),
     "signal": Command(
         "send a signal to a job that awaits it, or will",
         (
@@ -198,11 +198,11 @@ COMMANDS = {
         ),
     ),
     "replay": Command(
-        "give every failed job of a platform another life",
+        "run the failed jobs of a platform again",
         (
             PLATFORM,
             *FILTER,
-            argument("--limit", metavar="N", type=int, help="at most so many, oldest first (default: all)"),
+            argument("--limit", metavar="N", type=int, help="at most this many, oldest first (default: all)"),
             argument("--yes", action="store_true", help="do not ask"),
             BY,
             JSON,
@@ -211,21 +211,24 @@ COMMANDS = {
         module="cli.dead",
     ),
     "pause": Command(
-        "start no more jobs of a platform; what runs goes on", (PLATFORM, BY, JSON, DATA), module="cli.act"
+        "start no more jobs of a platform; running jobs go on", (PLATFORM, BY, JSON, DATA), module="cli.act"
     ),
     "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="cli.act"),
     "restart": Command(
         "ask the workers of a platform to drain and start again", (PLATFORM, JSON, DATA), module="cli.act"
     ),
     "schedules": Command(
-        "list what is submitted again and again; or set, pause, resume and remove it",
+        "list schedules; or set, pause, resume or remove one",
         (
             argument("words", nargs="*", metavar="WORD", help="a platform to list; or what to do, where, and its name"),
-            argument("--cron", metavar="EXPR", help="when: five fields, or six with seconds first"),
+            argument("--cron", metavar="EXPR", help="submit at these times: five fields, or six with seconds first"),
             argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
-            seconds("--every", "every_seconds", "when: each so many seconds, 1 or more"),
+            seconds("--every", "every_seconds", "submit every so many seconds, 1 or more"),
             argument(
-                "--missed", metavar="HOW", default="skip", help="ticks at which no consumer ran: skip, once or all"
+                "--missed",
+                metavar="HOW",
+                default="skip",
+                help="what to do about times without a consumer: skip, once or all",
             ),
             argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
             JSON,
@@ -236,11 +239,11 @@ COMMANDS = {
     ),
     "keys": Command(
         "make a new API key: the key itself, and its hash for TAILRACE_API_KEYS",
-        (argument("what", metavar="new", choices=("new",), help="the only thing there is to do"),),
+        (argument("what", metavar="new", choices=("new",), help="makes a new key"),),
     ),
     "doctor": Command(
-        "say whether the store is fit and every job has a way forward",
-        (argument("--repair", action="store_true", help="mend what can be mended safely"), JSON, DATA),
+        "check that the store is fit and every job can go on",
+        (argument("--repair", action="store_true", help="repair what can be repaired safely"), JSON, DATA),
         module="doctor.doctor",
     ),
     "alerts": Command(
@@ -258,13 +261,11 @@ COMMANDS = {
         module="monitoring.alerts",
     ),
     "bench": Command(
-        "measure how fast it is here, beside what this store can do at all",
+        "measure the speed on this machine, and the raw speed of its store",
         (
             argument("--quick", action="store_true", help="in a few seconds, less exactly"),
             argument("--only", metavar="A,B,…", help="these measures (default: all)"),
-            argument(
-                "--data", metavar="DIR", type=Path, help="where the own store writes (default: a temporary folder)"
-            ),
+            argument("--data", metavar="DIR", type=Path, help="where its store writes (default: a temporary folder)"),
             JSON,
         ),
         module="bench.bench",

@@ -73,7 +73,7 @@ class Actions:
         raise refusal(job_id, word, "there is nothing left to cancel")
 
     async def retry(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
-        """Give a failed or cancelled job another life."""
+        """Run a failed or cancelled job again; its history stays."""
         word = await self._transitions.reopen(*self._locate(job_id), note(by, reason))
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be retried")
@@ -139,7 +139,7 @@ class Actions:
         return owners
 
     async def replay(self, platform: str, *, by: str | None = None, **which: Unpack[Which]) -> Swept:
-        """Give failed jobs of a platform another life, oldest first."""
+        """Run failed jobs of a platform again, oldest first."""
         more = note(by)
         swept = await self._sweep(platform, which, lambda keys, key: self._transitions.reopen(keys, key, more))
         with suppress(StoreError):

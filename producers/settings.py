@@ -85,15 +85,13 @@ def _keyspace(env: Environment, in_file: Any, file: str) -> Keyspace:
 def _url(env: Environment) -> str | None:
     url = env.secret("REDIS_URL")
     if env.text("REDIS_PORT") and not env.text("REDIS_HOST"):
-        raise BadConfiguration(
-            "REDIS_PORT is set without REDIS_HOST; say where the store is with both, or with REDIS_URL"
-        )
+        raise BadConfiguration("REDIS_PORT is set without REDIS_HOST; set both, or set REDIS_URL")
     if url is None and (host := env.text("REDIS_HOST")):
         url = f"redis://{_host(host)}:{env.whole('REDIS_PORT', 6379, least=1, most=65535)}"
     if url is not None and not url.startswith(SCHEMES):
         scheme, found, _ = url.partition("://")
-        begins = f"begins with {scheme!r}" if found else "has no scheme"  # then all of it may be a password
-        raise BadConfiguration(f"REDIS_URL {begins}; this version serves {', '.join(SCHEMES)}")
+        begins = f"begins with {scheme}://" if found else "has no scheme"  # then all of it may be a password
+        raise BadConfiguration(f"REDIS_URL {begins}; expected redis://host:port/0, or one of {', '.join(SCHEMES[1:])}")
     return url
 
 
@@ -104,7 +102,7 @@ def _host(name: str) -> str:
     try:
         return f"[{IPv6Address(name)}]"
     except ValueError:
-        raise BadConfiguration("REDIS_HOST is no name of a host; a whole address is given with REDIS_URL") from None
+        raise BadConfiguration("REDIS_HOST is not a host name; put a whole URL into REDIS_URL") from None
 
 
 def _config(path: str) -> dict[str, Any]:

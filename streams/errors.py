@@ -10,7 +10,7 @@
     │   └── StoreFull          the store refuses new work until memory is freed
     ├── Refused                a job that cannot be accepted as it was asked for
     │   ├── WrongField         a value is wrong: `field` names it
-    │   ├── Forbidden          whoever asks may not use this platform
+    │   ├── Forbidden          the caller may not use this platform
     │   └── OtherBody          the same job id was already accepted with another body
     ├── JobNotFound            no job of that id is kept
     ├── WrongState             the job is in a state in which this cannot be done to it
@@ -82,7 +82,7 @@ class WrongField(Refused):
 
 
 class Forbidden(Refused):
-    """The platform is not for whoever asks."""
+    """The caller may not use this platform."""
 
 
 class OtherBody(Refused):
@@ -104,10 +104,10 @@ class ScheduleNotFound(TailraceError):
 
 
 class JobNotFound(TailraceError):
-    """No job of this id is kept: it never was, or its retention has passed."""
+    """There is no job of this id: it never existed, or its retention has passed."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"no job {job_id} is kept")
+        super().__init__(f"there is no job {job_id}, or it is no longer kept")
         self.job_id = job_id
 
 

@@ -238,18 +238,18 @@ def split_id(job_id: str) -> tuple[str, str]:
 
 def check_platform(name: str) -> str:
     if not _PLATFORM.fullmatch(name):
-        raise WrongField("platform", "1 to 32 of a-z 0-9 _ -, not starting with _ or -")
+        raise WrongField("platform", "must have 1 to 32 characters of a-z 0-9 _ -, not starting with _ or -")
     return name
 
 
 def check_key(key: str, field: str = "id") -> str:
     if not _KEY.fullmatch(key):
-        raise WrongField(field, "1 to 64 of A-Z a-z 0-9 _ -")
+        raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 _ -")
     return key
 
 
 def check_word(word: str, field: str) -> str:
     """Kinds and consumer names: they stand in records and events as they are."""
     if not _WORD.fullmatch(word):
-        raise WrongField(field, "1 to 64 of A-Z a-z 0-9 . _ -")
+        raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 . _ -")
     return word

@@ -21,7 +21,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = 253_402_300_799_999  # of the year 9999, where the calendar of Python ends
 
 SECONDS = "must be a number of seconds, 0 or more, and at most ten years"
-LABEL = "1 to 64 of A-Z a-z 0-9 . _ : @ / -"
+LABEL = "must have 1 to 64 characters of A-Z a-z 0-9 . _ : @ / -"
 
 Seconds = Annotated[float, between(0, LONGEST_SECONDS, SECONDS)]
 Attempts = Annotated[int, between(1, MOST_ATTEMPTS)]
@@ -84,22 +84,26 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         check_retrying(self)
         starts, expires = at_ms(self.run_at, "run_at"), at_ms(self.expires_at, "expires_at")
         if self.run_at and self.delay_seconds is not None:
-            raise WrongField("run_at", "contradicts delay_seconds; say one of them")
+            raise WrongField("run_at", "cannot be combined with delay_seconds; set only one of them")
         if starts is not None and expires is not None and expires <= starts:
             raise WrongField("expires_at", "is not after run_at: the job could never start")
         if self.first and (self.run_at or self.delay_seconds):
-            raise WrongField("first", "contradicts a delay; a job that starts later goes first when it is due anyway")
+            raise WrongField(
+                "first", "cannot be combined with a delay: a delayed job goes before others anyway when it is due"
+            )
         if self.dedupe:
             self._check_dedupe(self.dedupe)
 
     def _check_dedupe(self, dedupe: Dedupe) -> None:
         check_fields(dedupe, "dedupe.")
         if dedupe.mode == "throttle" and not dedupe.ttl_seconds:
-            raise WrongField("dedupe.ttl_seconds", "is needed to throttle, above 0")
+            raise WrongField("dedupe.ttl_seconds", "is required with the mode throttle, and must be above 0")
         if dedupe.mode != "throttle" and dedupe.ttl_seconds is not None:
-            raise WrongField("dedupe.ttl_seconds", f"contradicts the mode {dedupe.mode}; it is for throttle")
+            raise WrongField(
+                "dedupe.ttl_seconds", f"cannot be combined with the mode {dedupe.mode}; it is for throttle"
+            )
         if dedupe.mode == "debounce" and not (self.run_at or self.delay_seconds):
-            raise WrongField("dedupe.mode", "debounce replaces a job while it is delayed; say delay_seconds or run_at")
+            raise WrongField("dedupe.mode", "debounce replaces a job while it is delayed; set delay_seconds or run_at")
 
     @property
     def plain(self) -> bool:

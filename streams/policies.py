@@ -109,7 +109,9 @@ class Platforms(dict[str, Policy]):
         """The name itself when it is declared; otherwise a refusal that names those that are."""
         if name not in self:
             raise WrongField(
-                "platform", f"not declared; known are {', '.join(self)}; more by TAILRACE_CONFIG or TAILRACE_PLATFORMS"
+                "platform",
+                f"{name[:100]!r} is not declared; known are {', '.join(self)}; "
+                "declare it in TAILRACE_CONFIG or TAILRACE_PLATFORMS",
             )
         return name
 

@@ -56,7 +56,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         check_platform(self.platform)
         check_word(self.kind, "kind")
         if (self.cron is None) == (self.every_seconds is None):
-            raise WrongField("cron", "say either cron or every_seconds, and not both")
+            raise WrongField("cron", "set either cron or every_seconds, not both")
         zone = zone_of(self.tz)
         if self.every_seconds is not None:
             if not LEAST_SECONDS <= self.every_seconds <= MOST_SECONDS:
@@ -106,7 +106,7 @@ class Agenda(Struct, frozen=True):
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise WrongField("name", "1 to 48 of A-Z a-z 0-9 _ -")
+        raise WrongField("name", "must have 1 to 48 characters of A-Z a-z 0-9 _ -")
     return name
 
 
@@ -116,7 +116,7 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise WrongField("tz", "no such time zone; it is a name such as Europe/Berlin") from None
+        raise WrongField("tz", "is not a known time zone; expected a name such as Europe/Berlin") from None
 
 
 @lru_cache(maxsize=1024)
@@ -129,7 +129,9 @@ def check_cron(cron: str, tz: str) -> None:
         raise WrongField("cron", "never fires") from None
     except (CronSimError, AssertionError, TypeError, ValueError, OverflowError) as error:
         why = f": {error}" if isinstance(error, CronSimError) else ""
-        raise WrongField("cron", f"no expression of five or six fields that ever fires{why}") from None
+        raise WrongField(
+            "cron", f"must have five fields, or six with seconds first, and fire at some time{why}"
+        ) from None
 
 
 def next_tick(schedule: Schedule, after_ms: int) -> int | None:

@@ -85,7 +85,7 @@ def sentence_of(error: msgspec.ValidationError, shape: Any = None) -> str:
 
 def _sentence(text: str, inner: str, shape: Any) -> str:
     if found := _FIELD.fullmatch(text):
-        return "is missing" if found["what"].startswith("missing") else "is not a field that is known here"
+        return "is missing" if found["what"].startswith("missing") else "is not a known field"
     if found := _OTHER_TYPE.fullmatch(text):
         return f"must be {_names(found['wanted'])}, not {_names(found['got'])}"
     if found := _LENGTH.fullmatch(text):

@@ -213,4 +213,4 @@ class Steps(AttemptFacts[Args, Opened]):
 def check_step(name: object) -> None:
     check_name(name)
     if str(name).startswith(OURS):
-        raise ValueError(f"step: {name!r} begins with {OURS}, as only the names of Tailrace itself do")
+        raise ValueError(f"step: {name!r} begins with {OURS}, which is reserved for Tailrace")

@@ -65,7 +65,7 @@ class Keys:
         known = frozenset(platforms)
         keys = [_key(entry, f"{SETTING}: entry {place}", known) for place, entry in enumerate(entries, 1)]
         if len({key.digest for key in keys}) < len(keys):
-            raise BadConfiguration(f"{SETTING}: two entries have the same secret; say it once, with all its scopes")
+            raise BadConfiguration(f"{SETTING}: two entries have the same secret; write it once, with all its scopes")
         return cls(keys)
 
     def __len__(self) -> int:
@@ -143,11 +143,11 @@ def bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
     return None
 
 
-def known(key: Key | None, detail: str = "this key is not known here") -> Key:
+def known(key: Key | None, detail: str = "this key is not valid") -> Key:
     if key is None:
         raise unauthorized(detail)
     return key
 
 
-def unauthorized(detail: str = "a key is needed, and none that is known came with this request") -> Refusal:
+def unauthorized(detail: str = "this request needs a valid API key") -> Refusal:
     return Refusal(Code.UNAUTHORIZED, detail, {"WWW-Authenticate": "Bearer"})

@@ -99,7 +99,7 @@ class Guard:
             if key is None:
                 raise unauthorized()
             if not isinstance(need, Open) and not key.may(need):
-                raise Refusal(Code.SCOPE_MISSING, f"this key has not the scope `{need}`")
+                raise Refusal(Code.SCOPE_MISSING, f"this key does not have the scope `{need}`")
             with self._limits.stream(key.name) if streams else NO_LIMIT:
                 await app(scope, receive, send)
 
@@ -123,14 +123,14 @@ class Guard:
         if scope["path"].startswith(STREAM) and scope["method"] in SAFE and _TICKET.search(scope["query_string"]):
             ticket = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("ticket", "")
             name = await self._pouch.redeem(ticket, scope["path"][len(STREAM) :])
-            return known(self._keys.named(name or ""), "this ticket is used, too old, or of another job")
+            return known(self._keys.named(name or ""), "this ticket was used, has expired, or is for another job")
         session = cookie_of(headers)
         if session is None:
             raise unauthorized()
         name = await self._pouch.whose(session)
-        key = known(self._keys.named(name or ""), "this session is over; sign in again")
+        key = known(self._keys.named(name or ""), "this session has ended; sign in again")
         if scope["method"] not in SAFE and not is_ours(headers, self._allowed, cookie=True):
-            raise Refusal(Code.FOREIGN_ORIGIN, "with a cookie, only our own page may do this")
+            raise Refusal(Code.FOREIGN_ORIGIN, "with a cookie, only the gateway's own page may do this")
         return key
 
 

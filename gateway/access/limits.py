@@ -81,10 +81,10 @@ class Limits:
         now = time.monotonic()
         bucket = self._buckets.get(name) or self._buckets.setdefault(name, Bucket(self._caps.key_rate, now))
         if wait := bucket.take(now):
-            detail = f"this key may ask {self._caps.key_rate:g} times a second"
+            detail = f"this key is limited to {self._caps.key_rate:g} requests a second"
             raise too_many(Code.RATE_EXCEEDED, detail, math.ceil(wait))
         if self._requests.get(name, 0) >= self._caps.key_requests:
-            detail = f"{self._caps.key_requests} requests of this key are under way, which is as many as it may have"
+            detail = f"this key has {self._caps.key_requests} requests in progress, which is its limit"
             raise too_many(Code.TOO_MANY_REQUESTS, detail)
 
     def request(self, name: str) -> "Counted":
@@ -94,10 +94,10 @@ class Limits:
     def stream(self, name: str) -> "Counted":
         """A live stream of this key, for as long as it lasts. Raises a `Refusal` when it is one too many."""
         if self._streams.get(name, 0) >= self._caps.key_streams:
-            raise too_many(Code.TOO_MANY_STREAMS, f"this key may have {self._caps.key_streams} open streams")
+            raise too_many(Code.TOO_MANY_STREAMS, f"this key is limited to {self._caps.key_streams} open streams")
         if sum(self._streams.values()) >= self._caps.streams:
             raise too_many(
-                Code.TOO_MANY_STREAMS, f"{self._caps.streams} streams are open here, which is all there may be"
+                Code.TOO_MANY_STREAMS, f"{self._caps.streams} streams are open, which is the limit of this gateway"
             )
         return Counted(self._streams, name)
 
@@ -150,7 +150,7 @@ class HeldBytes:
     def take(self, size: int) -> None:
         """Raises a `Refusal` when the requests under way hold as many bytes as they may."""
         if size > self._budget.left:
-            detail = "the bodies of the requests under way are as large as they may be in all; send it again"
+            detail = "the bodies of all requests in progress have reached their limit; try again"
             raise Refusal(Code.TOO_MANY_BYTES, detail, {"Retry-After": "1", "Connection": "close"})
         self._budget.left -= size
         self.bytes += size

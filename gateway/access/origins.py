@@ -25,7 +25,7 @@ _HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 
 ELSEWHERE: Final = problem(
     Code.OTHER_HOST,
-    "without API keys this gateway answers to addresses and local names only: a page of that host could be anybody's",
+    "without API keys this gateway serves IP addresses and local names only; set TAILRACE_API_KEYS to serve this host",
 )
 FOREIGN: Final = problem(Code.FOREIGN_ORIGIN, "a page of another origin may not do this")
 

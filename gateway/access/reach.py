@@ -36,7 +36,7 @@ class Narrowed(Platforms):
 
     def known(self, name: str) -> str:
         if name not in self:
-            raise Forbidden(f"this key is for jobs of {', '.join(self)} only")
+            raise Forbidden(f"this key is limited to {', '.join(self)}")
         return name
 
 

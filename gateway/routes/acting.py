@@ -42,7 +42,7 @@ class Dropped(Struct, frozen=True):
     refuses=(Code.JOB_ENDED,),
 )
 async def cancel_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
-    """End a job that nobody runs, or ask its attempt to stop."""
+    """Cancel a job, or ask its running attempt to stop."""
     done = await backend.actions.cancel(keys.id(key), by=body.by, reason=body.reason)
     if done.status == "cancelling":
         headers = {**where(done.id), "Retry-After": str(HEARD_SECONDS)}
@@ -54,12 +54,12 @@ async def cancel_job(backend: Backend, _: Request, keys: PlatformKeys, key: str,
     "POST",
     "/api/jobs/{job_id}/retry",
     ACT,
-    accepted("In line again.", Acted),
+    accepted("It waits again.", Acted),
     examples=({"by": "night shift"},),
     refuses=(*NOT_SO, Code.STORE_FULL),
 )
 async def retry_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
-    """Give a failed or cancelled job another life."""
+    """Run a failed or cancelled job again."""
     done = await backend.actions.retry(keys.id(key), by=body.by, reason=body.reason)
     return Reply(Acted(done.id, "waiting", links_of(done.id)), headers=where(done.id))
 

@@ -35,16 +35,16 @@ ATTEMPT: Final = Parameter(
     "HistoryAttempt", "query", "attempt", "Only the events of the attempt that counts.", {"enum": ["current"]}
 )
 AFTER: Final = Parameter("HistoryAfter", "query", "after", "Only what came after the event with this id.")
-LIMIT: Final = Parameter("HistoryLimit", "query", "limit", "At most so many; all unless said.", up_to(MOST))
+LIMIT: Final = Parameter("HistoryLimit", "query", "limit", "At most this many; by default all.", up_to(MOST))
 
 LAST_ID: Final = (
     Parameter(
         "LastEventId",
         "header",
         "Last-Event-ID",
-        "The id of the last event the caller has; one that is not known: all again.",
+        "The id of the last event the caller has; an unknown id: all events again.",
     ),
-    Parameter("LastEventIdQuery", "query", "lastEventId", "The same, for who cannot send headers."),
+    Parameter("LastEventIdQuery", "query", "lastEventId", "The same, for clients that cannot send headers."),
 )
 PLATFORMS: Final = Parameter("EventsPlatform", "query", "platform", "Only of these platforms, with commas between.")
 JOBS: Final = Parameter("EventsJobs", "query", "jobs", f"Only of these jobs, with commas between; {MOST_JOBS} at most.")
@@ -122,7 +122,7 @@ async def history_of_job(backend: Backend, request: Request, keys: PlatformKeys,
     limit = limit_of(text, MOST) if (text := query.get("limit")) else None
     attempt, after = query.get("attempt"), query.get("after", "")
     if attempt not in {None, "", "current"}:
-        raise WrongField("attempt", "only `current` is served")
+        raise WrongField("attempt", "must be `current`")
     if limit or attempt or after:
         told = told_of(await backend.histories.page(keys, key, after, limit, current=bool(attempt)))
     else:
@@ -136,7 +136,7 @@ async def history_of_job(backend: Backend, request: Request, keys: PlatformKeys,
     READ,
     {
         200: Answer("The events, as they happen.", Event, media=(STREAM,)),
-        204: Answer("All was told, the last event is the one named. Stay away.", media=()),
+        204: Answer("The job has ended, and the caller has its last event: do not reconnect.", media=()),
     },
     asks=LAST_ID,
     store=False,
@@ -145,7 +145,7 @@ async def follow_job(backend: Backend, request: Request, keys: PlatformKeys, key
     """The events of one job, live.
 
     Each event is one default `message`. `event: end` comes after the last one, `event: reset` before everything is
-    told anew; both have `data: {}`. While the store is away there is one comment, and the stream closes: come back.
+    sent again; both have `data: {}`. While the store is unavailable the stream sends a comment and closes: reconnect.
     """
     return Stream(backend.live, keys, key, last_id_of(request), backend.settings.ping_seconds)
 
@@ -160,7 +160,7 @@ async def follow_job(backend: Backend, request: Request, keys: PlatformKeys, key
     store=False,
 )
 async def follow_all(backend: Backend, request: Request) -> Response:
-    """What happens from now on, of many jobs in one stream.
+    """The events of many jobs in one stream, as they happen.
 
     Events have no id here, and none is repeated: `event: reset` says that some may be missing, and the histories
     have them.
@@ -169,7 +169,7 @@ async def follow_all(backend: Backend, request: Request) -> Response:
     platforms = frozenset(map(backend.platforms.known, words_of(query.get("platform"))))
     jobs = words_of(query.get("jobs"))
     if len(jobs) > MOST_JOBS:
-        raise WrongField("jobs", f"names more than {MOST_JOBS} jobs; leave it out and choose in the client")
+        raise WrongField("jobs", f"names more than {MOST_JOBS} jobs; leave it out and filter in the client")
     for job_id in jobs:
         try:
             platforms |= {backend.platforms.known(split_id(job_id)[0])} if not query.get("platform") else set()

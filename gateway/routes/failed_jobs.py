@@ -29,7 +29,7 @@ from tailrace.streams.words import Count, PlatformName
 
 route = group("platforms")
 
-SWEEP, SWEEP_MOST = 1000, 10_000  # dead letters acted on in one request: unless told, and at most
+SWEEP, SWEEP_MOST = 1000, 10_000  # failed jobs acted on in one request: by default, and at most
 WHICH: Final = {"kind": "scan", "limit": 10}  # for example
 
 DEAD_PLATFORM: Final = Parameter("DeadPlatform", "query", "platform", "Only of this platform.", formed(PLATFORM_FORM))

@@ -77,7 +77,7 @@ file_route = partial(
     store=False,
 )
 async def welcome(backend: Backend, request: Request) -> Response:
-    """The page for a browser, a few words for everything else that asks."""
+    """The page for a browser, plain text for other clients."""
     if is_named("text/html", request.headers.get("accept", "")):  # `*/*`, as curl says, does not name it
         return send_file(request, "index.html", {"Vary": "Accept, Accept-Encoding"})
     # It repeats the host that the client named, so no cache may serve it to another client.

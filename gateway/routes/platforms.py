@@ -161,7 +161,7 @@ async def list_jobs(backend: Backend, request: Request, keys: PlatformKeys) -> J
     "POST",
     f"{PATH}/pause",
     ACT,
-    ok("Paused. Whoever paused it first is named.", Pause, None),
+    ok("Paused. `pausedBy` is the first caller that paused it.", Pause, None),
     examples=({"by": "night shift"},),
 )
 async def pause_platform(backend: Backend, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:

@@ -24,14 +24,14 @@ class Alive(Struct, frozen=True):
 
 
 class Ready(Struct, frozen=True):
-    """`advice`: what could be better about the store, in sentences."""
+    """`advice`: advice about the store, in sentences."""
 
     status: Literal["ready"]
     advice: list[str]
 
 
 class StoreSeen(Struct, frozen=True):
-    """Which server holds everything, and how full it is; null for a key that does not see all that is in it."""
+    """The store, and how full it is; null for a key that is limited to platforms."""
 
     server: str
     version: str
@@ -39,9 +39,9 @@ class StoreSeen(Struct, frozen=True):
     memoryLimitBytes: Count | None
 
 
-@route("GET", "/healthz", PUBLIC, ok("It lives.", Alive, None), store=False)
+@route("GET", "/healthz", PUBLIC, ok("It is alive.", Alive, None), store=False)
 async def is_alive(_: Backend, __: Request) -> Alive:
-    """Whether the process lives."""
+    """Whether the process is alive."""
     return Alive("ok")
 
 

@@ -69,7 +69,7 @@ async def keep_schedule(backend: Backend, _: Request, platform: str, body: Sched
 async def keep_named_schedule(backend: Backend, _: Request, platform: str, name: str, body: ScheduleBody) -> Reply:
     """Keep a schedule, new or changed, by the name in the path."""
     if body.name not in {None, name}:
-        raise WrongField("name", "is not the one in the path")
+        raise WrongField("name", "is not the name in the path")
     return await _keep(backend, platform, name, body)
 
 

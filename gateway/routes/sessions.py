@@ -30,7 +30,7 @@ class TicketBody(Body, frozen=True):
 
 
 class Ticket(Struct, frozen=True):
-    """For one look at one job, in the query of its stream; good for so many seconds."""
+    """Opens one stream of one job, in its query; valid for `expiresIn` seconds."""
 
     ticket: str
     expiresIn: Count
@@ -41,7 +41,7 @@ class SessionBody(Body, frozen=True):
 
 
 class Caller(Struct, frozen=True):
-    """What the caller may do; `key` is a name that tells nothing, null: there are no keys. `platforms` null: all.
+    """What the caller may do. `key` is the public name of its key, null without keys; `platforms` null means all.
 
     `kinds`: the built-in kinds that this gateway accepts. It does not know the kinds of your own handlers.
     """
@@ -56,12 +56,12 @@ class Caller(Struct, frozen=True):
     "POST",
     "/api/tickets",
     READ,
-    ok("Good once, within a minute, as `?ticket=` of the job's stream.", Ticket, None),
+    ok("Valid once, within a minute, as `?ticket=` of the job's stream.", Ticket, None),
     examples=({"jobId": "research.tides-1"},),
     refuses=(Code.JOB_NOT_FOUND, Code.STORE_FULL),
 )
 async def issue_ticket(backend: Backend, request: Request, body: TicketBody) -> Ticket:
-    """A ticket for one look at one job, for an EventSource, which sends no headers."""
+    """A ticket for the stream of one job: an EventSource sends no headers."""
     keys, key = backend.reach.job(body.jobId)
     if not await is_kept(backend.store, keys, key):
         raise JobNotFound(body.jobId)
@@ -80,7 +80,7 @@ async def issue_ticket(backend: Backend, request: Request, body: TicketBody) -> 
 async def sign_in(backend: Backend, request: Request, body: SessionBody) -> Reply:
     """A cookie for a key.
 
-    The key comes in the body, or as with any request. The cookie is good for 12 hours.
+    The key comes in the body or in the header. The cookie is valid for 12 hours.
     """
     if not backend.settings.keys:
         return Reply(_told(backend, None))
@@ -105,7 +105,7 @@ async def who_am_i(backend: Backend, request: Request) -> Caller:
 
 @route("DELETE", "/api/session", ANY, {204: Answer(NO_CONTENT, media=(), headers=("Set-Cookie",))})
 async def sign_out(backend: Backend, request: Request, _: Nothing) -> Response:
-    """Sign out everywhere."""
+    """Sign out, on every gateway."""
     if session := cookie_of(request.scope["headers"]):
         await backend.pouch.close(session)
     gone = f"{COOKIE}=; {cookie_path()}; Max-Age=0; HttpOnly; SameSite=Strict"

@@ -141,7 +141,7 @@ class BulkAccepted(Struct, frozen=True):
 
 def brings(path: str, shape: type[Struct], *examples: Any, inside: str | None = None, builtin: bool = True) -> Endpoint:
     """The decorator of a route that brings one job; `builtin`: of a kind that comes with Tailrace."""
-    answers = accepted("In line.", shape, inside, REPLAYED)
+    answers = accepted("Accepted.", shape, inside, REPLAYED)
     return route("POST", path, SUBMIT, answers, examples=examples, asks=(ONCE,), refuses=NEW_WORK, builtin=builtin)
 
 
@@ -286,7 +286,10 @@ def key_of(request: Request, given: str | None, field: str) -> str | None:
     if len(headers) > 1 or not re.fullmatch(KEY_HEADER, headers[0]):
         raise WrongField(IDEMPOTENCY_KEY, "must be one header of 1 to 255 visible ASCII characters")
     if given is not None:
-        raise WrongField(IDEMPOTENCY_KEY, f"contradicts {field}, which makes a request idempotent too; say one of them")
+        raise WrongField(
+            IDEMPOTENCY_KEY,
+            f"cannot be combined with {field}, which makes a request idempotent too; send only one of them",
+        )
     digest = hashlib.blake2b(headers[0].encode(), digest_size=24).digest()
     return "idem-" + base64.urlsafe_b64encode(digest).decode()
 

@@ -75,11 +75,11 @@ async def list_workers(backend: Backend, request: Request) -> WorkersSeen:
     "POST",
     "/api/v2/workers/{platform}/restart",
     ADMIN,
-    accepted("They were asked.", Restarting, "success"),
+    accepted("They were asked to drain.", Restarting, "success"),
     refuses=(Code.WORKER_SHARED,),
 )
 async def restart_workers(backend: Backend, request: Request, keys: PlatformKeys, _: ActBody) -> Reply:
-    """Ask the consumers of a platform to drain and leave; their supervisor starts them anew."""
+    """Ask the consumers of a platform to drain and end; their supervisor starts them again."""
     # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
     name = key_of(request, None, "")
     try:

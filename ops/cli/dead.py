@@ -1,4 +1,4 @@
-"""`dead` and `replay`: the failed jobs that are still kept, and another life for all that match."""
+"""`dead` and `replay`: the failed jobs that are still kept, and running them again."""
 
 import argparse
 import sys
@@ -83,7 +83,7 @@ def show(options: argparse.Namespace, found: list[dict[str, Any]], more: bool) -
     console().print(f"{len(found)} failed{', and perhaps more: see --limit' if more else ''}")
     if found:
         one, all_of_them = command("retry JOB", options.data), command("replay PLATFORM", options.data)
-        say(f"`{one}` or `{all_of_them}` gives them another life")
+        say(f"`{one}` or `{all_of_them}` runs them again")
     return 0
 
 
@@ -94,7 +94,7 @@ async def replay(options: argparse.Namespace, reached: Reached) -> Swept | None:
         count = await count_dead(reached.store, keys, Match(options.kind, options.error))
         wanted = count if options.limit is None else min(count, options.limit)
         jobs = "job" if wanted == 1 else "jobs"
-        if wanted and not agreed(f"give {wanted} failed {jobs} of {keys.platform} another life?"):
+        if wanted and not agreed(f"run {wanted} failed {jobs} of {keys.platform} again?"):
             return None
     which = {"kind": options.kind, "error": options.error, "limit": options.limit}
     return await reached.client.replay(keys.platform, **which, by=who(options))
@@ -103,6 +103,6 @@ async def replay(options: argparse.Namespace, reached: Reached) -> Swept | None:
 def agreed(question: str) -> bool:
     """Ask the person at the terminal; where there is none, `--yes` has to say it."""
     if not sys.stdin.isatty():
-        raise WrongField("yes", "is needed where nobody can be asked: it would " + question.rstrip("?"))
+        raise WrongField("yes", "is required where you cannot be asked to confirm: this would " + question.rstrip("?"))
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     if moment is not None and not 0 < moment <= LAST_MOMENT:
         raise WrongField("--moment", f"the job takes {JOB_SECONDS:g} s; choose a moment up to {LAST_MOMENT:g}")
     if options.rounds < 1:
-        raise WrongField("--rounds", "at least 1")
+        raise WrongField("--rounds", "must be at least 1")
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix="tailrace-race-"))
     clean = False

@@ -63,7 +63,7 @@ def test_an_async_function_runs_in_the_loop_only(place: Any) -> None:
 
 
 def test_a_function_that_another_process_could_not_find_is_refused() -> None:
-    with pytest.raises(BadConfiguration, match=r"top of its module.*inner"):
+    with pytest.raises(BadConfiguration, match=r"top level of its module.*inner"):
 
         @Handlers()("kind", run_in="process")
         def inner(attempt: SyncAttempt[Any]) -> None: ...

@@ -283,8 +283,8 @@ async def test_whoever_does_not_say_who_asks_is_named_by_the_key(locked: httpx2.
 async def test_who_signs_in_with_a_wrong_key_is_told_that_it_is_wrong(locked: httpx2.AsyncClient) -> None:
     for body, headers in (({"key": UNKNOWN}, {}), ({}, shown(UNKNOWN))):
         answer = await locked.post("/api/session", json=body, headers=headers)
-        assert (answer.status_code, answer.json()["detail"]) == (401, "this key is not known here")
-    assert "a key is needed" in (await locked.post("/api/session")).json()["detail"]
+        assert (answer.status_code, answer.json()["detail"]) == (401, "this key is not valid")
+    assert "needs a valid API key" in (await locked.post("/api/session")).json()["detail"]
 
 
 async def test_who_is_no_browser_is_shown_how_to_bring_a_key(locked: httpx2.AsyncClient) -> None:

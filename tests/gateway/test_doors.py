@@ -95,7 +95,7 @@ async def test_a_foreign_job_is_refused_like_an_unknown_one_to_the_byte_and_in_t
     await desk.complete(await desk.start("done"))
     await desk.fail(await desk.start("dead"))
     await desk.start("runs")
-    await desk.submit("here")
+    await desk.submit("wait")
     key = f"Authorization: Bearer {SHOPS}"
     async with RawClient(str(locked.base_url)) as raw:
 
@@ -111,18 +111,18 @@ async def test_a_foreign_job_is_refused_like_an_unknown_one_to_the_byte_and_in_t
         for query in ("", "?after=1-1", "?limit=0", "?attempt=none", "?lastEventId=1-1"):
             unknown = await asked("none", query)
             assert unknown[0].status == 404
-            for name in ("done", "dead", "runs", "here"):
+            for name in ("done", "dead", "runs", "wait"):
                 assert await asked(name, query) == unknown, name
 
 
 async def test_the_stream_of_many_jobs_does_not_tell_which_foreign_ones_there_are(
     locked: httpx2.AsyncClient, desk: Desk
 ) -> None:
-    await desk.submit("here")
+    await desk.submit("wait")
     key = f"Authorization: Bearer {SHOPS}"
     async with RawClient(str(locked.base_url)) as raw:
         for query in ("jobs=research.{}", "jobs=ably.x,research.{}", "platform=research&jobs=research.{}"):
-            here = await raw.ask("GET", f"/api/events?{query.format('here')}", key)
+            here = await raw.ask("GET", f"/api/events?{query.format('wait')}", key)
             none = await raw.ask("GET", f"/api/events?{query.format('none')}", key)
             assert (here.status, here.body) == (none.status, none.body)
             assert here.status == 403

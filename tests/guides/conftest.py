@@ -25,9 +25,11 @@ GUIDES = (
 
 # A consumer takes one module: this one has the handlers of all guides.
 ALL = """
-import handlers, mail_handlers, orders, shop_handlers
+import handlers, mail_handlers, orders, shop_handlers, stock
 from tailrace import Handlers
-handles = Handlers({**handlers.handles, **mail_handlers.handles, **orders.handles, **shop_handlers.handles})
+handles = Handlers()
+for each in (handlers, mail_handlers, orders, shop_handlers, stock):
+    handles = handles.under(each.handles)
 """
 
 

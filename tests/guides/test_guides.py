@@ -51,6 +51,10 @@ def test_a_job_is_submitted_as_the_guides_for_celery_and_arq_do(project: Project
     assert project.run("mail_submit.py") == "3\n"
 
 
+def test_a_job_is_submitted_by_its_handler_and_shares_a_database(project: Project) -> None:
+    assert [project.run("deliver.py"), project.run("deliver.py")] == ["3\n", "6\n"]
+
+
 def test_the_tests_of_the_guide_pass(project: Project) -> None:
     said = project.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:valkey", "test_orders.py")
     assert "6 passed" in said

@@ -120,7 +120,11 @@ def test_a_job_in_another_state_is_left_alone_and_the_state_is_named(
 def test_an_unknown_job_and_a_malformed_id_are_told_apart(
     here: Here, valkey_url: str, size: Callable[[], int], command: str
 ) -> None:
-    assert here(command, "research.none", REDIS_URL=valkey_url) == (1, "", "tailrace: no job research.none is kept\n")
+    assert here(command, "research.none", REDIS_URL=valkey_url) == (
+        1,
+        "",
+        "tailrace: there is no job research.none, or it is no longer kept\n",
+    )
     code, _, err = here(command, "../x", REDIS_URL=valkey_url)
     assert code == 2
     assert err.startswith("tailrace: JOB: a job id is <platform>.<key>")
@@ -150,8 +154,8 @@ def test_a_replay_needs_a_yes_where_nobody_can_be_asked(scene: Scene[Any], here:
     scene(fail_three)
     refused = tailrace("replay", "research", REDIS_URL=valkey_url)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--yes: is needed" in refused.stderr
-    assert "give 3 failed jobs of research another life" in refused.stderr
+    assert "--yes: is required" in refused.stderr
+    assert "run 3 failed jobs of research again" in refused.stderr
     words = ["replay", "research", "--error", "ValueError", "--limit", "2", "--yes"]
     assert here(*words, REDIS_URL=valkey_url)[:2] == (0, "2 replayed, 1 left\n")
     _, out, _ = here("replay", "research", "--yes", "--json", REDIS_URL=valkey_url)
@@ -182,7 +186,7 @@ def test_a_person_is_asked_before_a_replay(
     os.close(keyboard)
     os.close(terminal)
     assert (result.returncode, result.stdout) == (code, printed)
-    assert "give 3 failed jobs of research another life? [y/N]" in result.stderr
+    assert "run 3 failed jobs of research again? [y/N]" in result.stderr
 
 
 def test_a_platform_is_paused_and_resumed(scene: Scene[Any], here: Here, valkey_url: str) -> None:
@@ -282,10 +286,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["submit", "research", "own", "--dedupe", "x", "--dedupe-mode", "throttle"],
         "--dedupe-ttl: ",
     ),
-    "an undeclared platform": (["pause", "coupang"], "platform: not declared; known are oliveyoung"),
-    "an undeclared platform to restart": (["restart", "coupang"], "platform: not declared"),
-    "an undeclared platform of the dead": (["dead", "coupang"], "platform: not declared"),
-    "an undeclared platform to replay": (["replay", "coupang", "--yes"], "platform: not declared"),
+    "an undeclared platform": (["pause", "coupang"], "platform: 'coupang' is not declared; known are oliveyoung"),
+    "an undeclared platform to restart": (["restart", "coupang"], "platform: 'coupang' is not declared"),
+    "an undeclared platform of the dead": (["dead", "coupang"], "platform: 'coupang' is not declared"),
+    "an undeclared platform to replay": (["replay", "coupang", "--yes"], "platform: 'coupang' is not declared"),
     "a kind with a space": (["dead", "--kind", "a b"], "--kind: "),
     "an empty error": (["replay", "research", "--yes", "--error", ""], "--error: "),
     "a limit of 0": (["replay", "research", "--yes", "--limit", "0"], "--limit: "),

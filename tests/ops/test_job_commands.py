@@ -74,7 +74,7 @@ def test_a_mistyped_platform_or_kind_is_answered_with_the_nearest(valkey_url: st
     for words in (("submit", "reserch", "drill"), ("pause", "reserch"), ("replay", "reserch", "--yes")):
         code, out, err = here(*words, REDIS_URL=valkey_url)
         assert (code, out) == (2, "")
-        assert "platform: not declared; known are" in err
+        assert "platform: 'reserch' is not declared; known are" in err
         assert err.endswith("did you mean research?\n")
     code, out, err = here("submit", "ably", "dril", REDIS_URL=valkey_url)
     assert (code, err) == (0, "tailrace: dril is not a built-in kind; did you mean drill? It is submitted as it is.\n")
@@ -189,7 +189,7 @@ def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path, he
         (["research", "drill", "@/no/such/file"], "/no/such/file: cannot be read"),
         (["research", "drill", '{"steps": -1}'], "args.steps: "),
         (["research", "drill", '{"stops": 1}'], "args.stops: "),
-        (["nowhere", "drill"], "platform: not declared; known are oliveyoung"),
+        (["nowhere", "drill"], "platform: 'nowhere' is not declared; known are oliveyoung"),
         (["research", "a kind"], "kind: "),
         (["research", "drill", "--id", "a.b"], "--id: "),
         (["research", "drill", "--priority", "now"], "--priority: one of urgent, high, normal, low"),
@@ -214,7 +214,7 @@ def test_args_over_a_megabyte_are_refused(valkey_url: str) -> None:
 @pytest.mark.parametrize("command", ["follow", "history", "show"])
 def test_an_unknown_job_and_a_malformed_id_are_told_apart(command: str, valkey_url: str, here: Here) -> None:
     unknown = here(command, "research.none", REDIS_URL=valkey_url)
-    assert unknown == (1, "", "tailrace: no job research.none is kept\n")
+    assert unknown == (1, "", "tailrace: there is no job research.none, or it is no longer kept\n")
     code, _, err = here(command, "../x", REDIS_URL=valkey_url)
     assert code == 2
     assert err.startswith("tailrace: JOB: a job id is <platform>.<key>")

@@ -95,7 +95,7 @@ def test_a_platform_that_would_spoil_a_key_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("key", ["", "a.b", "a" * 65, "a/b", "a b", "a}b", "a:b", "a\n", "é", "*"])
 def test_a_key_that_would_spoil_another_is_refused(key: str) -> None:
-    with pytest.raises(WrongField, match="id: 1 to 64") as refusal:
+    with pytest.raises(WrongField, match="id: must have 1 to 64") as refusal:
         check_key(key)
     assert refusal.value.field == "id"
 

@@ -50,13 +50,13 @@ WRONG = [
     ({"steps": 1, "block": 3}, "block", "must be a string or null, not a whole number"),
     ({"steps": 1, "dedupe": {}}, "dedupe.key", "is missing"),
     ({"steps": 1, "dedupe": {"key": "k", "mode": "x"}}, "dedupe.mode", "must be one of throttle, until_done"),
-    ({"steps": 1, "dedupe": {"key": "k", "more": 1}}, "dedupe.more", "is not a field that is known here"),
+    ({"steps": 1, "dedupe": {"key": "k", "more": 1}}, "dedupe.more", "is not a known field"),
     ({"steps": 1, "dedupe": 5}, "dedupe", "must be an object or null, not a whole number"),
     ({"steps": 1, "counts": {"a": "b"}}, "counts[...]", "must be a whole number, not a string"),
     ({"steps": 1, "once": 1}, "once", "must be true or false, not a whole number"),
     ({"steps": 1, "number": 3}, "number", "must be one of 1, 2"),
-    ({"steps": 1, "more": 1}, "more", "is not a field that is known here"),
-    ({"steps": 1, "a`b": 1}, "a`b", "is not a field that is known here"),
+    ({"steps": 1, "more": 1}, "more", "is not a known field"),
+    ({"steps": 1, "a`b": 1}, "a`b", "is not a known field"),
     ([], "", "must be an object, not a list"),
 ]
 

@@ -21,6 +21,6 @@ async function send(event) {
     await act("/api/session", { key: by("signin-key").value.trim() });
     location.reload();
   } catch (error) {
-    by("signin-wrong").textContent = error instanceof Problem && error.status === 401 ? "This key is not known." : error.message;
+    by("signin-wrong").textContent = error instanceof Problem && error.status === 401 ? "This key is not valid." : error.message;
   }
 }
