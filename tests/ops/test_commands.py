@@ -121,7 +121,7 @@ def test_a_role_gets_what_was_typed_for_it() -> None:
 
 
 def test_show_says_why_it_waits() -> None:
-    assert "once its consumers were seen to beat" in " ".join(tailrace("show", "--help").stdout.split())
+    assert "it watches its consumers for some seconds" in " ".join(tailrace("show", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(
