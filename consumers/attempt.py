@@ -4,18 +4,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from tailrace.consumers.attempts.facts import Args, Opened
 from tailrace.consumers.attempts.flows import Flows
 from tailrace.consumers.attempts.reports import check_report, report_event
-from tailrace.consumers.attempts.steps import OURS
+from tailrace.consumers.attempts.steps import OURS, SPAN
 from tailrace.consumers.outcomes import Rest
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.flows.envelope import FlowNode
 from tailrace.streams.flows.spawning import MOST_CHILDREN
 from tailrace.streams.keys import PlatformKeys, join_id
-from tailrace.streams.messages import Claim, Job, Step
+from tailrace.streams.messages import Claim, Job, Step, encode
 from tailrace.streams.operations import Operation, call, checked, word
 from tailrace.streams.policies import Policy
+from tailrace.streams.process.tracing import AttemptSpan
 from tailrace.streams.replies import to_steps
 
 LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
@@ -116,6 +119,15 @@ class Attempt(Flows[Args, Opened]):
             self._shown = {"resumed"}
             # Its answer is not waited for: the next write comes after it, and hears the same.
             self._report(report_event(self.number, self.worker, "resumed", None, f"saved before: {listed}", None))
+
+    async def trace(self, span: AttemptSpan) -> None:
+        """Link the span of this attempt to that of the one before, and leave its own for the next one."""
+        if before := (await self.recall()).saved.get(OURS + SPAN):
+            span.link(msgspec.json.decode(before, type=str))
+        await self.quiet()
+        # Its answer is not waited for: the next write comes after it, and hears the same.
+        value, most = encode(span.traceparent), self._rules.max_step_bytes
+        self._sent(call.checkpoint(self._keys, name=OURS + SPAN, value=value, most=most, **self._own), self._written)
 
     async def ask(self, verb: str, *args: Any) -> Any:
         return await VERBS[verb](self, *args)

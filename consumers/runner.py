@@ -38,6 +38,7 @@ from tailrace.streams.operations import BrokenOperation, Operation, call, word
 from tailrace.streams.options import handed_options
 from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.process.logs import about, get_logger
+from tailrace.streams.process.tracing import AttemptSpan, enabled
 from tailrace.streams.store.commit import Committer, Heard
 
 log = get_logger()
@@ -181,6 +182,9 @@ class Runner:
         outcome: Outcome
         try:
             handler, attempt = self._open(running)
+            if enabled():
+                running.span = self._span(attempt)
+                await attempt.trace(running.span)
             if claim.number > 1:
                 await attempt.resume()
             if claim.options and handed_options(claim.options).flow:
@@ -217,6 +221,16 @@ class Runner:
             attempt.state = self._process.lifespans.state(handler.lifespan)
         running.attempt = attempt
         return handler, attempt
+
+    def _span(self, attempt: Attempt[Any]) -> AttemptSpan:
+        claim = attempt.claim
+        facts: dict[str, str | int] = {
+            "tailrace.job.id": attempt.job.id,
+            "tailrace.platform": attempt.job.platform,
+            "tailrace.attempt": attempt.number,
+            "tailrace.worker": attempt.worker,
+        }
+        return AttemptSpan(claim.kind, facts, attempt.traceparent, claim.waited_seconds)
 
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
@@ -293,6 +307,7 @@ class Runner:
             why = f"{error.type}: {error.message}"
             log.warning("attempt_failed", job=self._keys.id(claim.key), attempt=claim.number, error=why, **trace)
             self._counters.fail(claim.kind if handler else "unknown", error.type)
+            running.error = error.type
         return operation
 
     def _settled(self, running: RunningAttempt, answer: Any) -> None:
@@ -314,7 +329,10 @@ class Runner:
             self._table.free(running.slot)
             if running.alone:
                 self._done()
-        self._counters.end(OUTCOMES.get(how, how) or running.outcome)
+        ended = OUTCOMES.get(how, how) or running.outcome
+        self._counters.end(ended)
+        if running.span:
+            running.span.end(ended, running.error)
         if self._process.outbound and (claim.options or how == "cancelled"):
             self._process.outbound.ended(self._keys, claim, cancelled=how == "cancelled")
         if how in {"lost", "mute"}:

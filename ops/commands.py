@@ -138,6 +138,7 @@ COMMANDS = {
             ),
             seconds("--dedupe-ttl", "dedupe.ttl_seconds", "for throttle: how long the key holds"),
             seconds("--keep", "keep_seconds", "how long to keep it after its end"),
+            argument("--traceparent", metavar="TEXT", help="the trace it belongs to, as W3C Trace Context has it"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
             argument("--json", action="store_true", help="for machines: the answer, and with --follow the last event"),
             DATA,

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tailrace.producers.flows import with_children
 from tailrace.producers.kinds import ALL_KINDS, Kinds
@@ -22,6 +23,7 @@ from tailrace.streams.errors import AnswerLost, NoStore, OtherBody, Refused, Sto
 from tailrace.streams.keys import check_key, check_word, join_id
 from tailrace.streams.messages import Job, encode, plain_model
 from tailrace.streams.policies import Platforms
+from tailrace.streams.process.tracing import enabled, open_span, to_traceparent
 from tailrace.streams.process.turns import Turns
 from tailrace.streams.states import State
 from tailrace.streams.store.fitness import Fitness
@@ -76,6 +78,14 @@ class Producer:
         """
         if self._fitness and self._fitness.unfit:
             raise self._fitness.unfit
+        if not enabled():
+            return await self._accept(submissions)
+        first = submissions[0] if len(submissions) == 1 else None
+        name, parent = (f"submit {first.kind}", first.options.traceparent) if first else ("submit", None)
+        with open_span(name, {"tailrace.jobs": len(submissions)}, parent, producer=True) as span:
+            return await self._accept([traced(each, to_traceparent(span), alone=bool(first)) for each in submissions])
+
+    async def _accept(self, submissions: Sequence[Submission]) -> list[Submitted | Refused]:
         answers: dict[int, Submitted | Refused] = {}
         ids: dict[int, str] = {}
         gathering: dict[str, Batch] = {}
@@ -159,6 +169,13 @@ class Producer:
             raise WrongField("args", f"cannot be written as JSON: {error}") from None
 
 
+def traced(submission: Submission, traceparent: str | None, *, alone: bool) -> Submission:
+    """A submission below this span, unless it is one of many and has a trace of its own."""
+    if submission.options.traceparent and not alone:
+        return submission
+    return replace(submission, options=replace(submission.options, traceparent=traceparent))
+
+
 def _answer(asked: Asked, words: list[str]) -> Submitted | Refused:
     job = asked.job
     if words[0] == "conflict":
@@ -185,7 +202,8 @@ encode_args = msgspec.json.Encoder(order="sorted", enc_hook=plain_model).encode
 
 def fingerprint(job: Job) -> str:
     """Equal for the same request however its JSON was written; 16 characters, so that the record stays small."""
-    said = job.options.priority if job.options.plain else job.options  # as it was before there were other options
+    options = replace(job.options, traceparent=None) if job.options.traceparent else job.options
+    said = options.priority if options.plain else options  # as it was before there were other options
     whole = b"[%b,%b,%b]" % (encode(job.kind), job.args, encode_args(said))
     return base64.urlsafe_b64encode(hashlib.blake2b(whole, digest_size=12).digest()).decode()
 

@@ -28,6 +28,13 @@ Attempts = Annotated[int, between(1, MOST_ATTEMPTS)]
 Share = Annotated[float, between(0, 1)]
 Label = Annotated[str, allowed(re.compile(LABEL_FORM).fullmatch, LABEL, pattern=f"^{LABEL_FORM}$")]
 Priority = Annotated[str, allowed(BANDS.__contains__, f"one of {', '.join(BANDS)}", enum=list(BANDS))]
+TRACE_FORM = r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+Traceparent = Annotated[
+    str,
+    allowed(
+        re.compile(TRACE_FORM).fullmatch, "a traceparent is 00-<trace id>-<span id>-<flags>", pattern=f"^{TRACE_FORM}$"
+    ),
+]
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]  # `at_ms` checks it
 
 
@@ -56,6 +63,11 @@ class HandedOptions(Retrying, frozen=True):
 
     parent: str | None = None  # the job that spawned it
     flow: bool = False  # its args are in an envelope, with the children that go before it
+    trace: str | None = None  # its traceparent without the version, so that a record of 64 bytes a value holds it
+
+    @property
+    def traceparent(self) -> str | None:
+        return self.trace and f"00-{self.trace}"
 
 
 _read_handed = msgspec.json.Decoder(HandedOptions).decode
@@ -78,6 +90,7 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     limit_key: Label | None = None
     dedupe: Dedupe | None = None
     keep_seconds: Seconds | None = None
+    traceparent: Traceparent | None = None  # of the span that asked for it; not part of what makes a request the same
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -134,6 +147,8 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         said = {n: value for n in Retrying.__struct_fields__ if (value := getattr(self, n)) is not None}
         if flow:
             said["flow"] = True
+        if self.traceparent:
+            said["trace"] = self.traceparent[3:]
         return msgspec.json.encode(said).decode() if said else None
 
 
@@ -149,6 +164,7 @@ class JobOptions(TypedDict, total=False):
     limit_key: str | None
     dedupe: Dedupe | None
     keep_seconds: float | None
+    traceparent: str | None
     attempts: int | None
     backoff: Backoff | None
     backoff_seconds: float | None

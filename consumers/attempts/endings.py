@@ -30,6 +30,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Failure
 from tailrace.streams.operations import Again, Operation, call
 from tailrace.streams.policies import Policy
+from tailrace.streams.process.tracing import AttemptSpan
 from tailrace.streams.states import Status
 
 TOO_LARGE = Failed(
@@ -57,6 +58,8 @@ class RunningAttempt(Struct, eq=False):
     settling: bool = False  # its outcome is on the way to the store
     waiting: bool = False  # it asks the store to wait for something, and does not know yet whether it is over
     outcome: str = "lost"  # as it is counted, unless the store says otherwise
+    span: AttemptSpan | None = None  # with an SDK of OpenTelemetry
+    error: str | None = None  # the type of error that it failed with
 
     @property
     def age_seconds(self) -> float:

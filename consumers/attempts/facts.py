@@ -5,6 +5,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeVar
 
 from tailrace.streams.messages import Claim, Job
+from tailrace.streams.options import handed_options
 
 Args = TypeVar("Args")
 Opened = TypeVar("Opened", default=Any)
@@ -34,6 +35,11 @@ class AttemptFacts(Generic[Args, Opened]):
     @property
     def fence(self) -> str:
         return self.claim.nonce
+
+    @property
+    def traceparent(self) -> str | None:
+        """Of the span that submitted the job, as W3C Trace Context has it; None: the submission named none."""
+        return handed_options(self.claim.options).traceparent
 
     def idempotency_key(self, name: str) -> str:
         """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""

@@ -18,6 +18,7 @@ from tailrace.streams.messages import Claim
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.logs import get_logger
+from tailrace.streams.process.tracing import current_traceparent
 from tailrace.streams.process.turns import Turns
 from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
 from tailrace.streams.transitions import Transitions
@@ -41,6 +42,7 @@ class Outbound:
         self, child: bool, platform: str, kind: str, jobs: Sequence[tuple[str, bytes]], options: dict[str, Any]
     ) -> list[NewJob]:
         """Jobs that may be brought in line, of keys and args. Raises `WrongField` if they can never be accepted."""
+        options.setdefault("traceparent", current_traceparent())
         told, turns, made = Options(**options), Turns(), []
         for number, (key, args) in enumerate(jobs, start=1):
             job = self._producer.check(Submission(platform, kind, msgspec.json.decode(args), key, told))

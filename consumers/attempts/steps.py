@@ -12,6 +12,7 @@ from tailrace.consumers.attempts.reports import check_name
 from tailrace.consumers.attempts.values import from_value, returned_by, to_value
 from tailrace.consumers.outcomes import Steers, said_by
 from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.process.tracing import open_span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,6 +21,7 @@ Item = TypeVar("Item")
 OURS = "@"
 """The names of values that the library saves begin with it: those of steps do not."""
 
+SPAN = "span"  # under which an attempt leaves its traceparent for the next one
 MOST_SKIPPED = 1000  # skipped items that a cursor names; of the others it keeps the count
 LONGEST_REASON = 120
 
@@ -84,7 +86,7 @@ class Memory:
     def names(self) -> list[str]:
         """The steps and cursors that were saved, for people."""
         words = (name.removeprefix(OURS) for name in self.saved)
-        return sorted(word for word in words if not word.startswith(("sleep ", "signal ")))
+        return sorted(word for word in words if word != SPAN and not word.startswith(("sleep ", "signal ")))
 
 
 class Steps(AttemptFacts[Args, Opened]):
@@ -130,7 +132,8 @@ class Steps(AttemptFacts[Args, Opened]):
         if name in memory.saved:
             return from_value(f"the result of step {name!r}, saved by an earlier attempt,", memory.saved[name], type)
         try:
-            result = await self.awaited(function(*args, **kwargs))
+            with open_span(f"step {name}", {"tailrace.job.id": self.job.id, "tailrace.attempt": self.number}):
+                result = await self.awaited(function(*args, **kwargs))
             what = f"the result of step {name!r}"
             value = to_value(what, result)
             given = from_value(what, value, type)

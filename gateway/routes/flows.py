@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from tailrace.gateway.backend import Backend
@@ -11,7 +12,17 @@ from tailrace.gateway.problems import Code
 from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import ACT, READ, SUBMIT, Answer, Parameter, Reply, accepted, group, ok, up_to
 from tailrace.gateway.routes.jobs import Links, links_of, where
-from tailrace.gateway.routes.submissions import NEW_WORK, ONCE, REPLAYED, JobBody, headers_of, key_of, options_of
+from tailrace.gateway.routes.submissions import (
+    NEW_WORK,
+    ONCE,
+    REPLAYED,
+    TRACED,
+    JobBody,
+    headers_of,
+    key_of,
+    options_of,
+    traced,
+)
 from tailrace.producers.actions import LARGEST_SIGNAL, SignalStatus
 from tailrace.producers.flows import children_of
 from tailrace.producers.submissions import Submission
@@ -87,7 +98,7 @@ LEAF: Final = {"platform": "default", "kind": "drill", "args": {"steps": 1, "sec
     SUBMIT,
     accepted("In line, all of it.", FlowAccepted, None, REPLAYED),
     examples=({**LEAF, "children": [LEAF, {**LEAF, "children": [LEAF]}]},),
-    asks=(ONCE,),
+    asks=(ONCE, TRACED),
     refuses=NEW_WORK,
 )
 async def submit_flow(backend: Backend, request: Request, body: FlowBody) -> Reply:
@@ -96,6 +107,7 @@ async def submit_flow(backend: Backend, request: Request, body: FlowBody) -> Rep
     All of it is accepted, or nothing. Up to 10,000 jobs on 20 levels.
     """
     asked = body.submission(key_of(request, body.id, "id"))
+    asked = replace(asked, options=traced(request, asked.options))
     job = await backend.producer.submit(asked)
     answer = FlowAccepted(job.id, list(children_of(job.id, asked)), links_of(job.id))
     return Reply(answer, headers=headers_of(job))

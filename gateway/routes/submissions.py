@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from tailrace.gateway.backend import Backend
@@ -20,6 +21,7 @@ from tailrace.producers import Submission, Submitted
 from tailrace.producers.kinds import KINDS, MakePlan, Name, ProcessMaterial, Research
 from tailrace.streams.errors import OtherBody, Refused, StoreError, WrongField
 from tailrace.streams.options import NO_OPTIONS, Options, Priority
+from tailrace.streams.process.tracing import traceparent_of
 from tailrace.streams.process.turns import in_turns
 from tailrace.streams.words import Count, JobId, JobKey, PlatformName, Word
 
@@ -27,6 +29,7 @@ route = group("submit")
 
 BULK = 10_000
 IDEMPOTENCY_KEY = "Idempotency-Key"
+TRACEPARENT = "traceparent"
 KEY_HEADER = "[!-~]{1,255}"
 
 ONCE: Final = Parameter(
@@ -35,6 +38,9 @@ ONCE: Final = Parameter(
     IDEMPOTENCY_KEY,
     "The same key again is the same job, for as long as it is kept. Not beside an id in the body.",
     formed(KEY_HEADER),
+)
+TRACED: Final = Parameter(
+    "Traceparent", "header", TRACEPARENT, "W3C Trace Context: the job carries it, unless its body names another."
 )
 REPLAYED: Final = "Idempotency-Replayed"
 NEW_WORK: Final = (Code.OTHER_BODY, Code.STORE_FULL, Code.PLATFORM_FORBIDDEN)
@@ -142,7 +148,9 @@ class BulkAccepted(Struct, frozen=True):
 def brings(path: str, shape: type[Struct], *examples: Any, inside: str | None = None, builtin: bool = True) -> Endpoint:
     """The decorator of a route that brings one job; `builtin`: of a kind that comes with Tailrace."""
     answers = accepted("Accepted.", shape, inside, REPLAYED)
-    return route("POST", path, SUBMIT, answers, examples=examples, asks=(ONCE,), refuses=NEW_WORK, builtin=builtin)
+    return route(
+        "POST", path, SUBMIT, answers, examples=examples, asks=(ONCE, TRACED), refuses=NEW_WORK, builtin=builtin
+    )
 
 
 @brings("/research/start", ResearchAccepted, {"query": "tides"}, {"query": "tides", "jobId": "tides-1"})
@@ -217,13 +225,14 @@ async def process_material(backend: Backend, request: Request, body: MaterialBod
     SUBMIT,
     {202: Answer("A line for each.", BulkAccepted, headers=("Retry-After",))},
     examples=({"jobs": [JOB, {**JOB, "id": "mine-2"}]},),
+    asks=(TRACED,),
     refuses=(Code.STORE_FULL,),
 )
 async def submit_jobs(backend: Backend, request: Request, body: BulkBody) -> Reply:
     """Submit many jobs; what is valid is accepted."""
     if IDEMPOTENCY_KEY in request.headers:
         raise WrongField(IDEMPOTENCY_KEY, "is for one job; give each job of a bulk its own id")
-    asked = [submission_of(item) async for item in in_turns(body.jobs)]
+    asked = [submission_of(item, request) async for item in in_turns(body.jobs)]
     answers = iter(await _submit_all(backend, asked))
     results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
     refused = sum(isinstance(result, Refused) for result in results)
@@ -256,6 +265,7 @@ async def submit(
 ) -> Submitted:
     """Submit a job. A refusal names the field by its name in the route's body, or the header that stands for it."""
     named_by = names.get("id", "id")
+    options = traced(request, options)
     try:
         return await backend.producer.submit(Submission(platform, kind, args, key_of(request, key, named_by), options))
     except WrongField as error:
@@ -273,6 +283,12 @@ def args_of(body: Body, kind: type[Struct]) -> dict[str, Any]:
 def options_of(body: JobBody) -> Options:
     """Raises `WrongField` if they are wrong or contradict each other."""
     return Options(**{name: getattr(body, name) for name in Options.__struct_fields__})
+
+
+def traced(request: Request, options: Options) -> Options:
+    """The options with the trace of the request, unless the body names another. A header that is wrong is ignored."""
+    header = None if options.traceparent else traceparent_of(request.headers.get(TRACEPARENT))
+    return replace(options, traceparent=header) if header else options
 
 
 def key_of(request: Request, given: str | None, field: str) -> str | None:
@@ -294,11 +310,11 @@ def key_of(request: Request, given: str | None, field: str) -> str | None:
     return "idem-" + base64.urlsafe_b64encode(digest).decode()
 
 
-def submission_of(item: Any) -> Submission | WrongField:
+def submission_of(item: Any, request: Request) -> Submission | WrongField:
     """What one job of many asks for, or what is wrong with it."""
     try:
         body = msgspec.convert(item, JobBody)
-        return Submission(body.platform, body.kind, body.args, body.id, options_of(body))
+        return Submission(body.platform, body.kind, body.args, body.id, traced(request, options_of(body)))
     except msgspec.ValidationError as error:
         return wrong_field(error, JobBody)
     except WrongField as error:

@@ -70,7 +70,14 @@ class Family:
         so the kernel wakes and hangs up a group that was frozen when we die, and its lifeline is heard.
         The store's address travels in the environment, never in the arguments: every user may list those.
         """
-        ours = {"REDIS_URL": self.url, "REDIS_URL_FILE": None, lifeline.VARIABLE: str(self._read_end), **variables}
+        for_people = os.environ.get("LOG_FORMAT") or "text"  # their logs are files that people open
+        ours = {
+            "LOG_FORMAT": for_people,
+            "REDIS_URL": self.url,
+            "REDIS_URL_FILE": None,
+            lifeline.VARIABLE: str(self._read_end),
+            **variables,
+        }
         environment = {name: value for name, value in {**os.environ, **ours}.items() if value is not None}
         path = self.log(name)
         mode = "ab" if path.exists() and path.stat().st_size <= LARGEST_LOG else "wb"

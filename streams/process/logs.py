@@ -145,7 +145,7 @@ def configure_logs(environment: Environment | None = None) -> None:
     level = logging.getLevelNamesMapping()[env.choice("LOG_LEVEL", "info", LEVELS).upper()]
     shape = env.choice("LOG_FORMAT", "auto", ("auto", "json", "text"))
     service = env.text("SERVICE_NAME")
-    machine = shape == "json" or (shape == "auto" and not sys.stderr.isatty() and env.text("KUBERNETES_SERVICE_HOST"))
+    machine = shape == "json" or (shape == "auto" and not sys.stderr.isatty())
     steps: list[Any] = [
         add_facts,
         structlog.contextvars.merge_contextvars,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -135,3 +136,18 @@ def test_a_log_that_cannot_be_written_ends_no_process() -> None:
     with open("/dev/full", "w") as full:
         ran = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, text=True, check=True)
     assert ran.stdout == "alive\n"
+
+
+def test_lines_are_for_people_on_a_terminal_and_json_elsewhere() -> None:
+    names = "configure_logs, get_logger"
+    program = f"from tailrace.streams.process.logs import {names}; configure_logs(); get_logger().info('up')"
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("LOG_", "SERVICE_"))}
+    piped = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    assert json.loads(piped.stderr)["event"] == "up"
+    ours, terminal = pty.openpty()
+    subprocess.run([sys.executable, "-c", program], env=variables, stderr=terminal, check=True)
+    os.close(terminal)
+    said = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert "up" in said
+    assert not said.startswith("{")
