@@ -15,7 +15,7 @@ from tailrace.consumers.attempts.blocking import SyncAttempt
 from tailrace.consumers.attempts.facts import Opened
 from tailrace.consumers.middleware import Hook
 from tailrace.consumers.program.lifespans import Lifespan, check_lifespan
-from tailrace.producers.declarations import Declaration, decoder, unsupported
+from tailrace.producers.declarations import Declaration, decoder, unreadable, unwritable
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.keys import check_word
 
@@ -202,8 +202,8 @@ def _types(kind: str, function: Callable[..., Any]) -> Any:
         raise BadConfiguration(f"the annotations of {name} cannot be read: {error}") from None
     inner = typing.get_args(hints.get(parameters[0]))
     args = inner[0] if inner and not isinstance(inner[0], typing.TypeVar) else Any
-    for what, type_ in (("args", args), ("result", hints.get("return", Any))):
-        if foreign := unsupported(type_):
+    for what, foreign in (("args", unreadable(args)), ("result", unwritable(hints.get("return", Any)))):
+        if foreign:
             raise BadConfiguration(
                 f"the {what} of the kind {kind!r} cannot be kept as JSON: {name} says {foreign}, which is no Struct, "
                 "dataclass, pydantic model or builtin type"

@@ -7,6 +7,7 @@ never imported here: a program that has a model has imported it.
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import isabstract
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -15,6 +16,8 @@ from msgspec import Struct, inspect
 from tailrace.streams.errors import WrongField
 from tailrace.streams.messages import encode, plain_model
 from tailrace.streams.validation import field_of
+
+CONTAINERS = (dict, list, tuple, set, frozenset)
 
 Args = TypeVar("Args")
 T = TypeVar("T")
@@ -153,9 +156,19 @@ def plain(args: Any) -> Any:
         raise WrongField("args", f"cannot be written as JSON: {error}") from None
 
 
-def unsupported(kind: Any) -> str | None:
-    """The name of a class in this type whose values have no form in JSON, or None."""
+def unreadable(kind: Any) -> str | None:
+    """The name of a class in this type that cannot be made of JSON, or None."""
     return next((found.__qualname__ for found in _foreign(kind) if not is_model(found)), None)
+
+
+def unwritable(kind: Any) -> str | None:
+    """The name of a class in this type whose values cannot be written as JSON, or None."""
+    return next((found.__qualname__ for found in _foreign(kind) if not (is_model(found) or _writable(found))), None)
+
+
+def _writable(kind: type) -> bool:
+    """A subclass of a builtin container, or an abstract class, of which some have a form in JSON and iterators none."""
+    return issubclass(kind, CONTAINERS) or (isabstract(kind) and not issubclass(kind, Iterator))
 
 
 def _foreign(kind: Any) -> Iterator[type]:

@@ -4,7 +4,8 @@ import asyncio
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any, Literal, NoReturn, TypedDict
 
@@ -14,7 +15,7 @@ import pytest
 
 from tailrace import Attempt, Handlers, Sync, SyncAttempt, Tailrace, WrongField
 from tailrace.consumers.testing import run_handler
-from tailrace.producers.declarations import unsupported
+from tailrace.producers.declarations import unwritable
 from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.states import State
 
@@ -150,13 +151,28 @@ async def test_models_are_args_and_results_of_handlers() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [int, None, Any, object, NoReturn, Literal["a"], Sum, Greeting | Price, list[Greeting | Sum]]
+    "kind",
+    [
+        int,
+        None,
+        Any,
+        object,
+        NoReturn,
+        Literal["a"],
+        Sum,
+        Counter,
+        Iterable[int],
+        Greeting | Price,
+        list[Greeting | Sum],
+    ],
 )
 def test_types_that_can_be_written_are_accepted(kind: Any) -> None:
-    assert unsupported(kind) is None
+    assert unwritable(kind) is None
 
 
-@pytest.mark.parametrize("kind", [Pool, list[Pool], dict[str, Pool | None], Iterator[int], complex, ValueError])
+@pytest.mark.parametrize(
+    "kind", [Pool, list[Pool], Counter[Pool], dict[str, Pool | None], Iterator[int], complex, ValueError]
+)
 def test_a_result_that_no_json_holds_is_refused_at_registration(kind: Any) -> None:
     async def gives(attempt: Attempt[Any]): ...  # type: ignore[no-untyped-def]
 
@@ -172,6 +188,11 @@ def test_args_that_no_json_holds_are_refused_at_registration() -> None:
 
         @Handlers()("takes")
         async def takes(attempt: Attempt[list[Pool]]) -> None: ...
+
+    with pytest.raises(BadConfiguration, match="takes_counts says Counter"):
+
+        @Handlers()("counts")
+        async def takes_counts(attempt: Attempt[Counter[str]]) -> None: ...
 
     with pytest.raises(BadConfiguration, match="the args of the kind 'either' cannot be read from JSON"):
 
