@@ -3,10 +3,11 @@
 -- KEYS  outbox
 -- ARGV  entries  their ids, separated by spaces
 -- Returns  how many were there
-local removed = 0
+local gone = {}
 for entry in string.gmatch(entries, '%S+') do
-  removed = removed + call('XDEL', keys.outbox, entry)
+  gone[#gone + 1] = entry
 end
+local removed = call('XDEL', keys.outbox, unpack(gone))
 if removed > 0 and call('XLEN', keys.outbox) == 0 then
   call('DEL', keys.outbox) -- whether there is something to deliver is seen by its key
 end

@@ -9,6 +9,7 @@ from hypothesis import Phase, settings
 
 from tailrace.streams.functions import Function, functions
 from tailrace.streams.history import fold
+from tests.model.flow_machine import perform_flows
 from tests.model.machine import perform
 from tests.model.play import Play, Show
 
@@ -135,3 +136,48 @@ def test_the_model_catches_in_shared_lines(mutant: str, valkey_url: str) -> None
 def test_the_model_catches_a_fold_that_shows_duplicates(valkey_url: str) -> None:
     known = "if head.id in self._seen or head.seq in self._seen or what in self._seen:"
     hunt(Play(valkey_url, show=broken_fold(known, "if False:")))
+
+
+QUICK = {"a spawn without the fence", "an outbox that forgets a job", "an end that wakes its parent twice"}
+FLOW_MUTANTS: dict[str, tuple[str, str, str]] = {
+    "a spawn without the fence": ("spawn", "local job", UNFENCED),
+    "a checkpoint without the fence": ("checkpoint", "local job", UNFENCED),
+    "an outbox that forgets a job": ("spawn", "call('XADD', keys.outbox, ", "tostring("),
+    "an outbox that keeps what was delivered": ("delivered", "call('XDEL', keys.outbox, unpack(gone))", "#gone"),
+    "a wait that misses the last end": ("wait", "pending <= 0 or ", ""),
+    "a join that counts a child twice": ("join", "if news ~= '!' .. number then", "if true then"),
+    "a signal that wakes nobody": ("signal", "places.go_on(record, key, job)", ""),
+}
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.chaos) for name in FLOW_MUTANTS],
+)
+def test_the_model_of_flows_catches(mutant: str, valkey_url: str) -> None:
+    name, right, wrong = FLOW_MUTANTS[mutant]
+    with pytest.raises(AssertionError):
+        perform_flows(Play(valkey_url, {name: broken(name, right, wrong)}), HUNT)
+
+
+SHARED_FLOW_MUTANTS: dict[str, tuple[str, str]] = {
+    "an end that counts whenever it is delivered": (
+        "elseif known ~= '' and not number then\n    return 'again'",
+        "elseif false then\n    return 'again'",
+    ),
+    "an end that wakes its parent twice": ("if state == 'awaiting' and job.awaits == 'join' then", "if true then"),
+    "an outbox that forgets an end": ("redis.pcall('XADD', keys.outbox, '*', 'do', 'arrive', ", "tostring("),
+    "a cancel that leaves the children alone": ("redis.pcall('XADD', keys.outbox, '*', 'do', 'cancel', ", "tostring("),
+    "a sleep that is not over when it is over": ("call('HSET', key_of('steps', key), place, 'true')", ""),
+}
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.chaos) for name in SHARED_FLOW_MUTANTS],
+)
+def test_the_model_of_flows_catches_in_shared_lines(mutant: str, valkey_url: str) -> None:
+    play = Play(valkey_url, shared=SHARED_FLOW_MUTANTS[mutant])
+    with pytest.raises(AssertionError):
+        perform_flows(play, HUNT)
+    assert play.is_broken, "no script contains the line: this mutant is out of date"
