@@ -24,7 +24,7 @@ async def carried(desk: Desk) -> str | None:
     [
         ("/api/jobs", JOB),
         ("/api/jobs/bulk", {"jobs": [JOB]}),
-        ("/api/flows", {**JOB, "children": [{**JOB, "id": "b"}]}),
+        ("/api/flows", {**JOB, "children": [{"platform": "research", "kind": "scan"}]}),
         ("/research/start", {"query": "tides", "jobId": "a"}),
     ],
 )
