@@ -73,7 +73,7 @@ async def look_at_store(settings: GatewaySettings) -> None:
     assert settings.streams.url is not None
     async with Store(settings.streams.url, settings.streams.keyspace) as store:
         try:
-            await Fitness(store).check()
+            await Fitness(store, "gateway").check()
         except NoStore as error:
             log.warning("store_is_away", reason=str(error))
 

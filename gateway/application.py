@@ -43,7 +43,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     live = Live(store)
     feed = Feed(store, platforms, live)
     sampler = Sampler(Transitions(store), platforms)
-    fitness = Fitness(store)
+    fitness = Fitness(store, "gateway")
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -85,7 +85,7 @@ class Tailrace(Actions):
         store = Store(url, settings.keyspace)
         await store.__aenter__()
         try:
-            await check_fitness(store)
+            await check_fitness(store, "producer")
             await watch_all(store, settings).look()
         except BaseException:
             await store.__aexit__(None, None, None)

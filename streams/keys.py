@@ -106,6 +106,10 @@ class Keyspace(Struct, frozen=True):
         """The names of all platforms, each with a mark that changes with its policy."""
         return f"{_start(self.namespace)}platforms"
 
+    def pattern(self, word: str) -> str:
+        """A pattern that matches the keys of every `job` and platform, or of one of the words that belong to none."""
+        return _start(self.namespace) + {"job": "{*", "platforms": word}.get(word, f"{word}:*")
+
     @property
     def records(self) -> str:
         """A pattern that matches the record of every job."""

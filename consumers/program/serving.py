@@ -70,7 +70,7 @@ async def serve(plan: Plan, shutdown: Shutdown) -> int:
     # A link that went dead is given up well before the lease is.
     patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
     async with Store(plan.url, streams.keyspace, answer_seconds=patience) as store:
-        fitness = Fitness(store)
+        fitness = Fitness(store, "consumer")
         if not await wait_for(fitness, shutdown):
             return 0
         await keep(plan.schedules, Schedules(Transitions(store), streams.platforms, streams.kinds))

@@ -48,7 +48,7 @@ async def is_alive(_: Backend, __: Request) -> Alive:
 @route("GET", "/readyz", PUBLIC, ok("It is ready.", Ready, None))
 async def is_ready(backend: Backend, _: Request) -> Ready:
     """Whether the store answers and is fit."""
-    return Ready("ready", await check_fitness(backend.store))
+    return Ready("ready", await check_fitness(backend.store, "gateway"))
 
 
 @route("GET", "/api/store", READ, ok("The store.", StoreSeen))

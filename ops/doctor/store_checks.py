@@ -29,7 +29,7 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
     yield Finding("server", f"{server.name} {server.version}, up for {int(facts.get('uptime_in_seconds', 0)):,} s")
     yield await check_latency(store)
     try:
-        notes = await check_fitness(store)
+        notes = await check_fitness(store, "operator")
     except (UnfitStore, AccessDenied) as error:
         yield wrong("fitness", str(error))
     else:

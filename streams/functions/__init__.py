@@ -152,12 +152,12 @@ def build(name: str, changed: Mapping[str, Function] | None = None) -> Script:
 
 def _users(chosen: Mapping[str, Function]) -> dict[str, tuple[str, ...]]:
     """The parts that a script needs, and for which of its transitions."""
-    needed = {name: _needed(function.uses) for name, function in chosen.items()}
+    needed = {name: needed_parts(function.uses) for name, function in chosen.items()}
     users = {part: tuple(name for name, parts in needed.items() if part in parts) for part in shared()}
     return {part: names for part, names in users.items() if names}
 
 
-def _needed(uses: Iterable[str]) -> set[str]:
+def needed_parts(uses: Iterable[str]) -> set[str]:
     """Those parts, and what they use themselves."""
     needed: set[str] = set()
     more = set(uses)

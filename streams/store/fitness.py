@@ -1,15 +1,11 @@
 """Is this server fit to keep jobs? Looked at when a process starts, and every minute while it runs."""
 
-import re
-from functools import cache
-from importlib.resources import files
-
 import anyio
 
-from tailrace.streams import functions
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.store.connection import ServerRefusal, Store, check_role, info_fields
+from tailrace.streams.store.roles import RoleName, commands
 
 log = get_logger()
 
@@ -19,12 +15,6 @@ UNFIT_SECONDS = 5.0  # between looks at a store that is not fit: a repair is not
 SECTIONS = ("server", "memory", "persistence", "replication", "cluster")
 
 WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO tells of the append-only file
-
-SENT = """
-DEL EXISTS GET GETDEL HGET HGETALL HKEYS HLEN HMGET LINDEX LLEN LPOS LRANGE PING SET TIME XINFO|GROUPS XINFO|STREAM
-XLEN XRANGE XREAD ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
-"""
-"""The commands that Python sends by itself; those of the scripts are read from the scripts."""
 
 NOT_FROM_SCRIPTS = {  # and how to ask for them: the server looks at permissions before it looks at arguments
     "BLPOP": ("BLPOP", "tailrace-probe", "never"),
@@ -56,15 +46,17 @@ return refused
 class Fitness:
     """Looks at the store every minute; `unfit` is why it must not take new jobs now."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, role: RoleName | None = None) -> None:
+        """`role`: whose work its user must be allowed to do."""
         self.unfit: UnfitStore | None = None
+        self._role = role
         self._store = store
         self._said: set[str] = set()
         self._denied = ""
 
     async def check(self) -> None:
         """Raises `UnfitStore`, `AccessDenied` or `NoStore`; what is only not recommended is logged, once."""
-        advice = await check_fitness(self._store)
+        advice = await check_fitness(self._store, self._role)
         for sentence in set(advice) - self._said:
             log.warning("store_advice", advice=sentence)
         self._said = set(advice)
@@ -91,8 +83,11 @@ class Fitness:
                 self.unfit, self._denied = None, ""
 
 
-async def check_fitness(store: Store) -> list[str]:
-    """Refuse a server that would lose jobs; return what is allowed but not recommended, as sentences."""
+async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]:
+    """Refuse a server that would lose jobs; return what is allowed but not recommended, as sentences.
+
+    The user must be allowed to do the work of this role; of all roles if none is named.
+    """
     replies = await store.commands([("INFO", section) for section in SECTIONS])
     server, memory, persistence, replication, cluster = [info_fields(raw) for raw in replies]
     if int(server.get("redis_version", "7").partition(".")[0]) < 7:  # a Valkey tells which Redis it is like
@@ -110,7 +105,7 @@ async def check_fitness(store: Store) -> list[str]:
     except NoStore as error:
         store.leave_server(str(error))
         raise
-    await check_commands(store)
+    await check_commands(store, role)
     advice = []
     if persistence.get("aof_enabled") != "1":
         advice.append("the store keeps no append-only file: jobs are lost when it restarts; set `appendonly yes`")
@@ -120,10 +115,14 @@ async def check_fitness(store: Store) -> list[str]:
     return advice
 
 
-async def check_commands(store: Store) -> None:
+async def check_commands(store: Store, role: RoleName | None) -> None:
     """Refuse a server that does not let this user run all that is sent."""
-    refused = [command.decode() for command in await store.command("EVAL", PROBE, 0, *commands())]
+    asked = commands(role)
+    from_scripts = [command for command in asked if command not in NOT_FROM_SCRIPTS]
+    refused = [command.decode() for command in await store.command("EVAL", PROBE, 0, *from_scripts)]
     for name, question in NOT_FROM_SCRIPTS.items():
+        if name == "BLPOP" and role and name not in asked:
+            continue
         try:
             await store.command(*question)
         except ServerRefusal:
@@ -134,15 +133,3 @@ async def check_commands(store: Store) -> None:
     if refused:
         names = ", ".join(command.replace("|", " ") for command in refused)
         raise AccessDenied(f"the store does not let the user of REDIS_URL run {names}; allow it with ACL SETUSER")
-
-
-@cache
-def commands() -> tuple[str, ...]:
-    """Every command that is sent to the store, by a script or by Python, each with its subcommand."""
-    folders = (files(functions), files(functions) / "shared")
-    texts = [file.read_text(encoding="utf-8") for folder in folders for file in folder.iterdir() if ".lua" in file.name]
-    found = re.findall(
-        r"(?:call\(|command = { )(?:\w+ and '([A-Z]+)' or )?'([A-Z]+)'(?:, '(?!GROUP')([A-Z]+)')?", "\n".join(texts)
-    )
-    chosen = {either for either, _, _ in found if either}  # one of two commands
-    return tuple(sorted({"|".join(filter(None, words)) for _, *words in found} | chosen | set(SENT.split())))

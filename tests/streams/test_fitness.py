@@ -13,7 +13,8 @@ from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import AccessDenied, UnfitStore
 from tailrace.streams.store import fitness
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, check_fitness, commands
+from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, check_fitness
+from tailrace.streams.store.roles import commands
 from tests.gateway.gateways import gateway_thread
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually

@@ -7,7 +7,8 @@ import pytest
 from tailrace.streams.errors import AccessDenied
 from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, commands
+from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS
+from tailrace.streams.store.roles import commands
 from tailrace.streams.store.sessions import keep_session, keep_ticket, read_session, take_ticket
 from tailrace.streams.views.overview import take_overviews
 from tests.support.builders import Desk
