@@ -11,11 +11,12 @@ import { timeline } from "./timeline.js";
 const PIECE = 500; // events in the log, unless asked for more
 const QUIET_MS = 3000; // without news for so long, ask whether its worker still beats
 const ASK_MS = 2000;
+const WAITING = ["waiting", "delayed", "awaiting"];
 
 export async function show(main, id) {
   const path = `/api/jobs/${encodeURIComponent(id)}`;
-  const rooms = ["head", "lanes", "log", "facts"].map((name) => main.appendChild(Object.assign(document.createElement("section"), { className: `job-${name}` })));
-  const [head, lanes, log, facts] = rooms;
+  const rooms = ["head", "lanes", "flow", "log", "facts"].map((name) => main.appendChild(Object.assign(document.createElement("section"), { className: `job-${name}` })));
+  const [head, lanes, flow, log, facts] = rooms;
   const opened = new Set(); // events that are shown whole
   let job = null;
   let args = null;
@@ -29,6 +30,8 @@ export async function show(main, id) {
   let silent = null; // for how long its worker has not beaten
   let refused = null; // late writes, as their workers count them
   let details = null; // the part that shows these; it loads when it is needed
+  let beside = null; // the part that shows args, saved steps and result; it loads after the first events
+  let lookAtFlow = null;
   let read = "";
   let shown = PIECE;
   let framed = false;
@@ -41,7 +44,7 @@ export async function show(main, id) {
       if (!history.add(event)) return;
       measure(event);
       silent = null;
-      if (["started", "superseded", "retrying", "completed", "failed", "cancelled"].includes(event.status)) {
+      if (!["queued", "progress"].includes(event.status)) {
         whisper(`${event.status}${event.attempt ? `, attempt ${event.attempt}` : ""}`);
         if (began) setTimeout(load, 100);
       }
@@ -56,6 +59,8 @@ export async function show(main, id) {
   if (!reopen) return;
   began = Date.now();
   tail = !job?.endedAt;
+  part("job/facts").then((loaded) => ((beside = loaded), showFacts()));
+  part("job/flow").then((loaded) => (lookAtFlow = loaded?.watchFlow(flow, path))?.(job));
   setInterval(() => !story.ended && !document.hidden && history.events.length && (showLanes(), showHead()), 250);
   setInterval(wonder, ASK_MS);
   setTimeout(wonder, 300);
@@ -69,6 +74,7 @@ export async function show(main, id) {
       const { steps } = await ask(`${path}/steps`).then((answer) => answer.data, () => ({ steps: [] }));
       saved = new Map(steps.map((name) => [name, saved.get(name) ?? null]));
       if (history.events.length) soon();
+      lookAtFlow?.(job);
       return true;
     } catch (error) {
       if (error.status !== 404) return true;
@@ -90,7 +96,7 @@ export async function show(main, id) {
   // Ask for what no event tells.
   async function wonder() {
     if (document.hidden || !history.events.length) return;
-    const waits = ["waiting", "delayed"].includes(story.state);
+    const waits = WAITING.includes(story.state);
     if (waits) await load();
     const last = story.last && Date.parse(story.last.time);
     const worried = story.running && Date.now() - skew - last > QUIET_MS;
@@ -160,7 +166,7 @@ export async function show(main, id) {
         story.failures > 0 && h("span", null, `failures ${story.failures}${limits.attempts ? ` of ${limits.attempts}` : ""}`),
         story.crashes > 0 && h("span", null, `workers lost ${story.crashes}${limits.crashes ? ` of ${limits.crashes}` : ""}`),
         job && h("span", { class: "dim", title: exact(job.createdAt) }, `accepted ${clock(job.createdAt)}`)),
-      ["waiting", "delayed"].includes(word) && details?.waitingLines(job?.waiting, now() - skew));
+      WAITING.includes(word) && details?.waitingLines(job?.waiting, now() - skew));
   }
 
   function showLanes() {
@@ -212,28 +218,14 @@ export async function show(main, id) {
   }
 
   async function openSaved(name) {
-    if (saved.get(name) == null) {
-      const { data } = await ask(`${path}/steps?name=${encodeURIComponent(name)}`).catch((error) => ({ data: { value: error.message } }));
-      saved.set(name, pretty(data.value));
-    } else saved.set(name, null);
+    saved.set(name, saved.get(name) == null ? await beside?.readSaved(path, name) : null);
     showFacts();
   }
 
   function showFacts() {
-    const end = story.ended ? story.last : null;
-    const error = [...history.events].reverse().find((event) => event.error)?.error;
-    draw(facts,
-      args && (args.kept ? fact("Args", pretty(args.args))
-        : h("div", { key: "gone" }, h("h2", null, "Args"), h("p", { class: "dim" }, "Not kept: the args of a job are deleted when it completes."))),
-      saved.size > 0 && h("div", { class: "fact", key: "saved" }, h("h2", null, "Saved steps"),
-        [...saved].map(([name, value]) => h("div", { key: name, class: "saved" },
-          h("button", { type: "button", class: "small", "aria-expanded": String(value != null), onclick: () => openSaved(name) }, name), value != null && h("pre", { tabindex: "0" }, value)))),
-      end?.status === "completed" && fact("Result", pretty(end.result ?? null)),
-      error && fact(story.state === "failed" ? "Error" : "Last error", [`${error.type}: ${error.message}`, error.traceback].filter(Boolean).join("\n\n")));
+    beside?.showFacts(facts, { args, saved, story, events: history.events, open: openSaved });
   }
 }
-
-const fact = (name, text) => text && h("div", { class: "fact", key: name }, h("h2", null, name), h("pre", { tabindex: "0" }, text));
 
 // What an event says beside its status. The message is a text node, exactly as it was sent.
 function textOf(event) {

@@ -27,7 +27,7 @@ export function storyOf(events) {
 
   function leave(at, outcome, event) {
     if (!lane) story.lanes.push((lane = { attempt: null, worker: null, wait, started: null, steps: [] }));
-    Object.assign(lane, { end: at, outcome, reason: event.reason, lost: event.reason === "lost", error: event.error, by: event.by });
+    Object.assign(lane, { end: at, outcome, reason: event.reason, lost: event.reason === "lost", error: event.error, by: event.by, awaits: event.signal ?? "children" });
     lane = null;
     left = at;
   }
@@ -71,7 +71,7 @@ export function storyOf(events) {
         break;
       case "awaiting":
         if (lane) leave(at, "awaiting", event);
-        wait = { from: at, why: "children", until: null };
+        wait = { from: at, why: event.for ?? "children", until: null };
         story.state = "awaiting";
         break;
       case "cancelling":

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { duration } from "../words.js";
 import { axisOf, gathered } from "./lanes.js";
 
-const WAITS = { waiting: "waiting", retry: "retry after", delayed: "delayed", children: "awaiting children", reopened: "retried after" };
+const WAITS = { waiting: "waiting", retry: "retry after", delayed: "delayed", children: "awaiting children", signal: "awaiting a signal", reopened: "retried after" };
 
 // `read` shows what a segment says, `open` goes to its event; `silent` is for how long its worker has not beaten.
 export function timeline(story, now, { read, open, silent }) {
@@ -82,7 +82,7 @@ function verdictOf(lane, next, now, silent) {
     case "delayed":
       return [`delayed · ${took}`, "wait"];
     case "awaiting":
-      return [`awaiting children · ${took}`, "wait"];
+      return [`awaiting ${lane.awaits} · ${took}`, "wait"];
     case "completed":
       return [`completed · ${took}`, "done"];
     case "failed":

@@ -1,0 +1,48 @@
+"""The flow of a job on its page: a tree of links, each with its state, that changes as the jobs do."""
+
+import re
+
+import httpx2
+from playwright.async_api import expect
+
+from tests.page.visitors import Visitor
+from tests.support.deployment import Deployment
+
+LEAF = {"kind": "drill", "args": {"steps": 1, "seconds": 0}}
+
+
+async def submit_flow(standing: Deployment, url: str, **root: object) -> tuple[str, list[str]]:
+    async with httpx2.AsyncClient(base_url=url) as http:
+        answer = await http.post("/api/flows", json={**LEAF, "platform": "research", **root})
+    assert answer.status_code == 202, answer.text
+    accepted = answer.json()
+    return accepted["jobId"], accepted["children"]
+
+
+async def test_the_jobs_of_a_flow_are_a_tree_that_moves(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    slow = {"kind": "drill", "platform": "hwahae", "args": {"steps": 3, "seconds": 1}}
+    nested = {**LEAF, "platform": "kurly", "children": [slow]}
+    root, (quick, middle) = await submit_flow(standing, gateway.url, children=[{**LEAF, "platform": "kurly"}, nested])
+    await visitor.open(f"{gateway.url}/jobs/{root}")
+    await visitor.state("awaiting")
+    await visitor.sees(".why-waiting", re.compile("It awaits the end of"))
+    await visitor.sees(f'[data-job="{quick}"]', "completed")
+    await visitor.sees(f'[data-job="{middle}"]', "awaiting")
+    below = visitor.page.locator(".flow .flow [data-job]")
+    await expect(below).to_have_count(1)
+    await visitor.sees(".flow .flow [data-job]", "running")
+    await visitor.state("completed")
+    await visitor.sees(".flow .flow [data-job]", "completed")
+    await visitor.sees(".job-flow .head", "2 children: 2 completed")
+    await visitor.page.click(f'[data-job="{middle}"] a')
+    await visitor.state("completed")
+    await visitor.sees(".job-flow", f"spawned by {root}")
+
+
+async def test_a_job_without_a_flow_shows_none(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    await visitor.open(f"{gateway.url}/jobs/{await standing.submit('research', steps=1)}")
+    await visitor.state("completed")
+    await visitor.sees(".job-facts", "Result")
+    assert await visitor.page.locator(".job-flow > *").count() == 0
