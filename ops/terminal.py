@@ -27,7 +27,8 @@ STYLES = {
 """The colour of each word: as on the page, waiting is calm, running blue, silent amber, failed red, completed green."""
 
 
-TIMES = {"retryAt": "again at", "until": "until"}  # what an event says of the time to come
+AWAITED = {"signal": "the signal", "pending": "children:"}  # what an event says of what its job awaits
+TIMES = {"retryAt": "again at", "until": "until"}  # and of the time to come
 
 
 def console(*, talk: bool = False) -> Console:
@@ -104,7 +105,7 @@ def about(event: dict[str, Any]) -> str:
     words += [plain(event[name]) for name in ("message", "reason") if event.get(name)]
     if isinstance(error := event.get("error"), dict):
         words.append(plain(f"{error.get('type')}: {error.get('message')}"))
-    words += [f"{said} {plain(event[name])}" for name, said in TIMES.items() if event.get(name)]
+    words += [f"{said} {plain(event[name])}" for name, said in (AWAITED | TIMES).items() if event.get(name)]
     if event["status"] not in {"started", "progress"} and event.get("by"):
         words.append(f"by {plain(event['by'])}")
     return "  ".join(words)

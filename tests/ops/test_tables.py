@@ -2,12 +2,13 @@
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from tailrace.ops.tables import Rows
-from tailrace.ops.terminal import span
+from tailrace.ops.terminal import about, span
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.store.connection import Store
 from tests.ops.commands import on_terminal
@@ -109,3 +110,14 @@ def test_what_had_no_room_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_a_table_without_rows_has_its_headings() -> None:
     made, gone = Rows(("job", "kind"), whole=("job",), leaving=("kind",)).fitted(80)
     assert ([column.header for column in made.columns], gone) == (["job", "kind"], [])
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"for": "signal", "signal": "approval", "until": "14:00"}, "the signal approval  until 14:00"),
+        ({"for": "children", "pending": 3}, "children: 3"),
+    ],
+)
+def test_an_awaiting_job_tells_what_it_awaits(event: dict[str, Any], said: str) -> None:
+    assert about({"status": "awaiting", **event}) == said

@@ -231,7 +231,7 @@ export async function show(main, id) {
 function textOf(event) {
   const step = event.step != null && h("b", null, `${event.step}${event.of ? ` of ${event.of}` : ""}`);
   const facts = [
-    event.reason, event.by && `by ${event.by}`, event.error && `${event.error.type}: ${event.error.message}`,
+    event.signal && `the signal ${event.signal}`, event.pending && `children: ${event.pending}`, event.reason, event.by && `by ${event.by}`, event.error && `${event.error.type}: ${event.error.message}`,
     event.retryAt && `again at ${clock(event.retryAt)}`, event.until && `until ${clock(event.until)}`,
     event.status === "started" && event.workerId, event.data != null && JSON.stringify(event.data),
   ].filter(Boolean).join(" · ");
