@@ -1,0 +1,174 @@
+"""Trees of jobs over many platforms while what runs them is killed; and a job with ten thousand children."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tailrace.ops.up.own_store import OwnStore
+from tailrace.producers import Submission
+from tailrace.streams.errors import StoreError
+from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.states import Status
+from tests.support.checker import unclean
+from tests.support.deployment import Deployment
+from tests.support.eventually import eventually
+from tests.support.long_runs import scaled
+from tests.support.processes import UNHURRIED, ConsumerProcess, Pace
+
+HANDLERS = str(Path(__file__).parents[1] / "consumers" / "waiting_flows.py")
+LEAVES = tuple(f"leaf{number}" for number in range(5))
+CONFIG = "".join(
+    f"[platforms.{name}]\nmax_crashes = 1000\nmax_starts = 1000\nkeep_completed = 0\nkeep_completed_seconds = 3600\n"
+    for name in ("root", *LEAVES)
+)
+PACE = Pace(deadline=3.0, beat=0.3, reap=0.3, grace=0.3)
+WIDTHS = [50, 2, 1]
+JOBS = 1 + 50 + 100 + 100  # of one tree
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[OwnStore]:
+    with OwnStore(tmp_path / "store") as store:
+        yield store
+
+
+class Killer:
+    """Kills what runs the trees, and starts it again."""
+
+    def __init__(self, deployment: Deployment, store: OwnStore, dice: Random) -> None:
+        self._deployment = deployment
+        self._store = store
+        self._dice = dice
+        self._consumers: list[tuple[tuple[str, ...], ConsumerProcess]] = []
+        self.told: dict[str, int] = {}
+
+    async def begin(self) -> None:
+        for platforms in (("root",), ("root",), LEAVES, LEAVES, LEAVES):
+            self._consumers.append((platforms, await self._start(platforms)))
+
+    async def _start(self, platforms: tuple[str, ...]) -> ConsumerProcess:
+        return await self._deployment.consumer(*platforms, pace=PACE, TAILRACE_HANDLERS=HANDLERS)
+
+    async def strike(self) -> None:
+        what = self._dice.choices(("consumer", "group", "heart", "store"), (4, 4, 2, 1))[0]
+        self.told[what] = self.told.get(what, 0) + 1
+        if what == "store":
+            self._store.kill()
+            await asyncio.sleep(self._dice.uniform(0.1, 0.5))
+            self._store.start()
+            return
+        place = self._dice.randrange(len(self._consumers))
+        platforms, consumer = self._consumers[place]
+        if what == "heart":
+            if consumer.heart:
+                consumer.kill_heart()
+            return
+        consumer.kill() if what == "consumer" else consumer.kill_group()
+        self._consumers[place] = (platforms, await self._start(platforms))
+
+
+async def test_trees_over_six_platforms_end_once_and_in_order_whatever_is_killed(
+    store: OwnStore, tmp_path: Path, dice: Random, tell: Callable[[str], None]
+) -> None:
+    async with Deployment(store.url, tmp_path, CONFIG) as deployment:
+        killer = Killer(deployment, store, dice)
+        await killer.begin()
+        asked: dict[str, dict[str, Any]] = {}
+        policies: list[dict[str, Any]] = [{}, {"breaks": 77, "on_failure": "collect"}, {}, {"breaks": 5}, {}]
+        policies += [{"breaks": 99, "on_failure": "ignore"}]
+        begun = time.monotonic()
+
+        async def submit() -> None:
+            for number, policy in enumerate(policies):
+                args = {"widths": WIDTHS, "number": 0, **policy}
+                while True:
+                    try:
+                        job = await deployment.producer.submit(Submission("root", "branch", args, f"tree-{number}"))
+                        break
+                    except StoreError:
+                        await asyncio.sleep(0.2)
+                asked[job.id] = policy
+                await asyncio.sleep(dice.uniform(1, 3))
+
+        submitting = asyncio.create_task(submit())
+        faults = scaled(50)
+        for _ in range(faults):
+            await killer.strike()
+            await asyncio.sleep(dice.uniform(0.1, 0.8))
+        await submitting
+        for job, policy in asked.items():
+            last = (await deployment.ended(job, seconds=120))[-1]
+            breaks = policy.get("breaks", -1)
+            if breaks >= 0 and policy.get("on_failure", "fail") == "fail":
+                assert last.error
+                assert (last.status, last.error.type) == (Status.FAILED, "ChildFailed")
+            else:
+                assert last.result == [None if number == breaks else number for number in range(100)]
+        jobs = await every_job(deployment)
+        await every_end(deployment, jobs)
+        histories = await deployment.all_ended(jobs, seconds=60)
+        assert unclean(histories) == []
+        assert len(jobs) <= len(asked) * JOBS, "no child twice"
+        ended = [job for job in asked if asked[job].get("breaks", -1) < 0]
+        assert len(jobs) >= len(ended) * JOBS
+        told = ", ".join(f"{count} {what}" for what, count in sorted(killer.told.items()))
+        tell(f"trees: {faults} kills ({told}), {len(asked)} trees, {len(jobs)} jobs, {time.monotonic() - begun:.0f} s")
+
+
+async def every_job(deployment: Deployment) -> list[str]:
+    jobs = []
+    for platform in ("root", *LEAVES):
+        prefix = PlatformKeys(platform).record("")
+        keys = await deployment.store.command("KEYS", f"{prefix}*")
+        jobs += [f"{platform}.{key.decode().removeprefix(prefix)}" for key in keys]
+    return jobs
+
+
+async def every_end(deployment: Deployment, jobs: list[str]) -> None:
+    """Also of jobs whose parent has failed before they ended; and nothing is left in an outbox."""
+
+    async def look() -> bool:
+        return not await deployment.store.command("KEYS", "tr:*:outbox")
+
+    await eventually("every outbox is empty", look, seconds=60)
+
+
+async def test_ten_thousand_children_cost_as_much_each_as_ten(
+    store: OwnStore, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    async with Deployment(store.url, tmp_path, CONFIG) as deployment:
+        await deployment.consumer("root", *LEAVES, pace=UNHURRIED, TAILRACE_HANDLERS=HANDLERS)
+        await deployment.store.commands(
+            [("CONFIG", "SET", "slowlog-log-slower-than", 5000), ("CONFIG", "SET", "slowlog-max-len", 1000)]
+        )
+        each: dict[int, float] = {}
+        memory: dict[int, float] = {}
+        for count in (10, 100, 1000, 10_000):  # the first brings the scripts to the server
+            for _ in range(3):  # a call of the server is also slow when another program has the processor
+                before, begun = await used_memory(deployment), time.monotonic()
+                await deployment.store.command("SLOWLOG", "RESET")
+                job = await deployment.submit("root", kind="fan", count=count)
+                last = (await deployment.ended(job, seconds=300))[-1]
+                each[count] = (time.monotonic() - begun) / count
+                memory[count] = (await used_memory(deployment) - before) / count
+                assert last.result == [count, True]
+                log = await deployment.store.command("SLOWLOG", "GET", 50)
+                slow = [(entry[2], entry[3][3]) for entry in log if entry[3][0] == b"EVALSHA"]
+                if not slow:
+                    break
+            assert not slow, "in each of three tries some call took over 5 ms"
+        tell("children: " + ", ".join(f"{n}: {1000 * each[n]:.2f} ms and {memory[n]:.0f} bytes each" for n in each))
+        assert each[10_000] < 2 * each[1000]
+        assert memory[10_000] < 1.5 * memory[1000]
+
+
+async def used_memory(deployment: Deployment) -> int:
+    facts = (await deployment.store.command("INFO", "memory")).decode()
+    return int(facts.partition("used_memory:")[2].partition("\r")[0])

@@ -1,0 +1,126 @@
+"""Handlers for flows under faults: zombies that go on after a takeover, jobs that wait in great numbers, and trees."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tailrace.consumers import Attempt, GiveUp, Handlers
+from tailrace.streams.errors import Lost
+
+handles = Handlers()
+
+
+class Haunted(Struct):
+    folder: str
+
+
+@handles("haunted-parent")
+async def haunted_parent(attempt: Attempt[Haunted]) -> Any:
+    child = await attempt.spawn("haunted", attempt.args, platform="haunts")
+    return await attempt.join([child])
+
+
+@handles("haunted")
+async def haunted(attempt: Attempt[Haunted]) -> str:
+    """Its first attempt stays in step 3 until it was taken over, and then tries everything; it does not obey either."""
+    folder = Path(attempt.args.folder)
+    for number in (1, 2):
+        await attempt.step(f"step {number}", lambda: None)
+    if attempt.number > 1:
+        await attempt.each(range(10), lambda item: None, batch=1)
+        return "of the second attempt"
+
+    async def third() -> str:
+        (folder / "inside").touch()
+        while not (folder / "thawed").exists():
+            try:
+                await asyncio.sleep(0.02)
+            except asyncio.CancelledError:
+                continue
+        return "of the zombie"
+
+    tries: dict[str, Callable[[], Awaitable[Any]]] = {
+        "step": lambda: attempt.step("step 3", third),
+        "checkpoint": lambda: attempt.checkpoint("of the zombie"),
+        "each": lambda: attempt.each(range(3), lambda item: None, batch=1),
+        "submit": lambda: attempt.submit("stray", {}, platform="haunts"),
+        "submit elsewhere": lambda: attempt.submit("stray", {}, platform="walks"),
+        "spawn": lambda: attempt.spawn_many("stray", [{}, {}]),
+        "sleep": lambda: attempt.sleep(0.01),
+        "wait_for": lambda: attempt.wait_for("nothing", timeout=0.01),
+        "progress": lambda: attempt.progress(1),
+    }
+    heard = []
+    for verb, ask in tries.items():
+        try:
+            await ask()
+        except Lost:
+            heard.append(f"{verb}: lost")
+        except BaseException as error:
+            heard.append(f"{verb}: {type(error).__name__}")
+        else:
+            heard.append(f"{verb}: done")
+    (folder / "heard").write_text("\n".join(heard))
+    return "of the zombie"
+
+
+@handles("sleeps")
+async def sleeps(attempt: Attempt[Any]) -> None:
+    await attempt.sleep(3600)
+
+
+@handles("listens")
+async def listens(attempt: Attempt[Any]) -> None:
+    await attempt.wait_for("approval")
+
+
+@handles("awaits")
+async def awaits(attempt: Attempt[Any]) -> None:
+    await attempt.join([await attempt.spawn("never", {}, platform="unserved")])
+
+
+@handles("quick")
+async def quick(attempt: Attempt[Any]) -> None: ...
+
+
+class Branch(Struct):
+    widths: list[int]  # of this level and those below
+    number: int
+    breaks: int = -1  # the leaf of this number fails
+    on_failure: Literal["fail", "collect", "ignore"] = "fail"
+
+
+@handles("branch")
+async def branch(attempt: Attempt[Branch]) -> list[Any]:
+    """A tree: the children of each job are spread over other platforms. Gives what its leaves gave, in order."""
+    here = attempt.args
+    if not here.widths:
+        if here.number == here.breaks:
+            raise GiveUp("this leaf breaks")
+        return [here.number]
+    width, *below = here.widths
+    children = [
+        await attempt.spawn(
+            "branch",
+            Branch(below, here.number * width + number, here.breaks, here.on_failure),
+            platform=f"leaf{(here.number + number) % 5}",
+        )
+        for number in range(width)
+    ]
+    parts = await attempt.join(children, on_failure=here.on_failure)
+    return [each for part in parts for each in (part if isinstance(part, list) else [None])]
+
+
+@handles("fan")
+async def fan(attempt: Attempt[Any]) -> Any:
+    children = await attempt.spawn_many("leaf", [{"n": n} for n in range(attempt.args["count"])], platform="leaf0")
+    results = await attempt.join(children)
+    return [len(results), results == list(range(len(results)))]
+
+
+@handles("leaf")
+async def leaf(attempt: Attempt[Any]) -> int:
+    return int(attempt.args["n"])
