@@ -185,6 +185,9 @@ class Consumer:
     def _tick(self, held_seconds: float) -> None:
         """A few times a second: leave for the heart how this process fares, and what it has counted."""
         self._vitals.tick(held_seconds)
+        for counters in self._counters.values():
+            counters.waits.fold()
+            counters.runs.fold()
         if self._page:
             for platform, line in self._lines.items():
                 counters = self._counters[platform]

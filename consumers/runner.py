@@ -82,6 +82,7 @@ class Runner:
         self._handlers = dict(process.handlers)
         self._table = process.table
         self._counters = process.counters[keys.platform]
+        self._note_wait, self._note_run = self._counters.waits.noted.append, self._counters.runs.noted.append
         self._counters.batches, self._counters.trips = committer.batches, committer.trips
         self._committer = committer
         self.say: Callable[[Operation, Heard], None] = committer.say
@@ -99,7 +100,7 @@ class Runner:
         self.running[claim.nonce] = running
         self._counters.started += 1
         if claim.waited_seconds is not None:
-            self._counters.waits.observe(claim.waited_seconds)
+            self._note_wait(claim.waited_seconds)
         loop = asyncio.get_running_loop()
         running.task = loop.create_task(self._live(running))
         if seconds is not None:
@@ -247,7 +248,7 @@ class Runner:
     def _leave(self, running: RunningAttempt) -> None:
         """The attempt is over, and its slot is free."""
         running.settling = True
-        self._counters.runs.observe(time.monotonic() - running.begun)
+        self._note_run(time.monotonic() - running.begun)
         self._table.settle(running.slot)
         if running.timer:
             running.timer.cancel()

@@ -37,6 +37,7 @@ class Histogram(Struct, array_like=True):
     bounds: tuple[float, ...]
     counts: list[int]
     total: float = 0.0
+    noted: list[float] = []  # values that are not counted yet: to append one is the cheapest that a busy loop can do
 
     @classmethod
     def over(cls, bounds: tuple[float, ...]) -> "Histogram":
@@ -45,6 +46,13 @@ class Histogram(Struct, array_like=True):
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def fold(self) -> None:
+        """Count what was noted."""
+        for value in self.noted:
+            self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += sum(self.noted)
+        self.noted.clear()
 
     def buckets(self) -> Iterator[tuple[str, float]]:
         """Each bound with how many values were not above it."""
