@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tailrace.consumers.runner import Runner
-from tailrace.consumers.slots import UNLIMITED, Rooms
+from tailrace.consumers.slots import Rooms
 from tailrace.streams.operations import BrokenOperation, Operation, call, checked
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import to_claims
@@ -20,6 +20,7 @@ from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
 
 log = get_logger()
 
+MOST = 64  # slots that a claim offers: one or two milliseconds of the server's time
 FEW = 8
 """Slots that a claim offers after a sleep. The store calls a sleeper for one job, and each slot that is offered costs a
 nonce, so a lone job starts sooner; a claim that fills them all is followed by one that offers the rest."""
@@ -53,6 +54,7 @@ class Reader:
         self._secret = secrets.token_hex(7)
         self._serial = 0
         self._listed = False  # whether the store may call this consumer
+        self._asleep = False  # whether the last claim saw all there was, and was not told to come again at once
         self._timer: asyncio.TimerHandle | None = None  # rings when something changes by itself
         self.wanted: set[str] = set()  # nonces of the claims under way
 
@@ -81,14 +83,14 @@ class Reader:
         places, company = 0, "some"
         if (self._hungry or settles) and not self._stopped:
             if self._may_claim():
-                places, company = self._rooms.take(self.ring, FEW if self._listed and not settles else UNLIMITED)
+                places, company = self._rooms.take(self.ring, FEW if self._asleep and not settles else MOST)
             else:
                 self._held_back = True
         passes_on = self._listed and (self._hungry or self._stopped)
         if not places and not settles and not passes_on:
             return None
         self._hungry = self._hungry and not places  # this claim will tell whether another is worth while
-        self._listed = False
+        self._listed = self._asleep = False
         nonces = [self._nonce() for _ in range(places)]
         self.wanted.update(nonces)
         operation = call.claim(company=company, nonces=" ".join(nonces), **self.terms)
@@ -110,6 +112,7 @@ class Reader:
         else:
             word = answer[1].decode()
             self._listed = len(claims) < len(nonces)
+            self._asleep = self._listed and answer[0] != b"0"
             if self._listed:
                 self._wind(int(answer[0]) / 1000 if answer[0] else None)
             elif nonces:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-UNLIMITED = 1 << 30
-
 Ring = Callable[[], None]
 
 

@@ -29,10 +29,11 @@ from tailrace.streams.states import State
 from tailrace.streams.store.fitness import Fitness
 from tailrace.streams.transitions import Transitions
 
-BATCH = 125  # jobs in one call: a few milliseconds of the server's time
+BATCH = 100  # plain jobs in one call: one or two milliseconds of the server's time
 LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process
 LARGE = 64 * 1024  # bytes of args: to write them in order takes milliseconds too
-WITH_OPTIONS = 4  # one with options takes the server as long as so many without
+WITH_OPTIONS = 5  # one with options takes the server as long as so many without
+SIZE = 8 * 1024  # bytes of args that take it as long as another job
 REPEAT_SECONDS = 2.0  # how long a call whose answer was lost is repeated; a caller waits for it
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 
@@ -46,7 +47,20 @@ class Asked(NamedTuple):
     named_here: bool  # its key was made here: no earlier request can have used it
 
 
-Batch = list[Asked]  # of one platform
+class Batch:
+    """Submissions of one platform that go to the store in one call."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self._work = 0  # of the server, in plain jobs
+
+    def add(self, asked: Asked) -> None:
+        self.asked.append(asked)
+        self._work += (1 if asked.job.options.plain else WITH_OPTIONS) + len(asked.job.args) // SIZE
+
+    @property
+    def full(self) -> bool:
+        return self._work >= BATCH
 
 
 class Producer:
@@ -102,11 +116,11 @@ class Producer:
                 continue
             if len(job.args) > LARGE:
                 await turns.give_way()
-            batch = gathering.setdefault(job.platform, [])
-            batch.append(Asked(index, job, fingerprint(job), submission.id is None))
+            batch = gathering.setdefault(job.platform, Batch())
+            batch.add(Asked(index, job, fingerprint(job), submission.id is None))
             ids[index] = job.id
             # The store works on a full one while we check the next.
-            if len(batch) >= (BATCH if job.options.plain else BATCH // WITH_OPTIONS):
+            if batch.full:
                 del gathering[job.platform]
                 under_way.append(asyncio.create_task(self._send(batch, answers, whole=True)))
                 await asyncio.sleep(0)
@@ -125,12 +139,12 @@ class Producer:
 
     async def _send(self, batch: Batch, answers: dict[int, Submitted | Refused], *, whole: bool = False) -> None:
         """`whole`: others are under way, and a server that forgot the script would take them in another order."""
-        jobs = [(asked.job, asked.fingerprint) for asked in batch]
+        jobs = [(asked.job, asked.fingerprint) for asked in batch.asked]
         try:
             words = await self._transitions.submit(jobs, whole=whole)
         except AnswerLost as error:
             words = await self._repeat(jobs, error)
-        for asked, answer in zip(batch, words, strict=True):
+        for asked, answer in zip(batch.asked, words, strict=True):
             answers[asked.place] = _answer(asked, answer)
 
     async def _repeat(self, jobs: Sequence[tuple[Job, str]], lost: AnswerLost) -> list[list[str]]:

@@ -20,17 +20,30 @@ from tailrace.streams.store.connection import ServerRefusal, Store
 from tailrace.streams.store.server import read_clock
 from tailrace.streams.waiting.position import Line, to_line
 
-MOST_PLATFORMS = 50  # in one call: a millisecond or two of the server's time
-RECLAIM_BATCH = 25  # jobs taken from one owner in one call: a few milliseconds of the server's time
-ENLIST_BATCH = 250  # leases in one look
-MEND_BATCH = 500  # entries that one look for jobs without a place reads: a few milliseconds as well
-FORGET_BATCH = 100  # jobs removed in one call: a few milliseconds as well
-TICKS = 100  # schedules in one look, and ticks in one call: a few milliseconds as well
+# How much one call does: a millisecond or two of the server's time, because all others wait for it.
+MOST_PLATFORMS = 25
+RECLAIM_BATCH = 16  # jobs taken from one owner
+ENLIST_BATCH = 80  # leases in one look
+MEND_BATCH = 60  # entries in one look for jobs without a place
+FORGET_BATCH = 60  # jobs removed
+TICKS = 40  # schedules in one look, and ticks
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 MOST_SIGNALS = 100  # that a job may have
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
 
 KEPT = ("ended_completed", "ended_failed", "ended_cancelled", "ended_kept", "events")  # what `forget` removes from
+
+
+def share(batch: int, platforms: int) -> int:
+    """How much of a batch is for each platform, where a call is for several."""
+    return max(1, batch // min(platforms, MOST_PLATFORMS))
+
+
+class Forgotten(NamedTuple):
+    """How many ended jobs of a platform were removed, and whether there may be more to remove."""
+
+    removed: int
+    more: bool
 
 
 class Tally(NamedTuple):
@@ -62,7 +75,7 @@ class Transitions:
     async def run(
         self, sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]], *, whole: bool = False
     ) -> list[Any]:
-        """Run operations of one script, platform by platform, in one call for each fifty platforms; one answer each.
+        """Run operations of one script, platform by platform, in several calls when they are many; one answer each.
 
         `whole`: this call must not overtake others that are under way, whatever the server knows of our scripts.
         """
@@ -205,10 +218,13 @@ class Transitions:
         answers = await self.run([(keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms])
         return sum(int(checked(answer)) for answer in answers)
 
-    async def forget(self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH) -> list[int]:
-        """Remove ended jobs that need not be kept any longer; how many, at most `most` of each platform."""
+    async def forget(
+        self, platforms: Sequence[tuple[PlatformKeys, Policy]], most: int = FORGET_BATCH
+    ) -> list[Forgotten]:
+        """Remove ended jobs that need not be kept any longer, at most `most` of each platform."""
         sheets = [(keys, [call.forget(most=most, **rules_of("forget", policy))]) for keys, policy in platforms]
-        return [0 if answer is None else int(checked(answer)) for answer in await self.run_where(KEPT, sheets)]
+        answers = await self.run_where(KEPT, sheets)
+        return [Forgotten(*([0, 0] if answer is None else checked(answer))) for answer in answers]
 
     async def mend(
         self, platforms: Sequence[tuple[PlatformKeys, str]], most: int = MEND_BATCH, jobs: Sequence[str] = ()
@@ -232,7 +248,8 @@ class Transitions:
     async def enlist(self, platforms: Sequence[tuple[PlatformKeys, int]], most: int = ENLIST_BATCH) -> list[int]:
         """Put some leases of platforms on their owners' lists, each from a cursor on; the next cursors."""
         sheets = [(keys, [call.enlist(cursor=cursor, most=most)]) for keys, cursor in platforms]
-        return [int(checked(answer)) for answer in await self.run(sheets)]
+        answers = await self.run_where(("leases",), sheets)
+        return [0 if answer is None else int(checked(answer)) for answer in answers]
 
     async def tally(self, platforms: Sequence[PlatformKeys]) -> list[Tally | BrokenOperation]:
         """How many jobs wait on platforms, and how many have ever ended there, in one call."""

@@ -37,7 +37,7 @@ from tailrace.streams.views.corrupt import of_each
 
 log = get_logger()
 
-MOST_HELD = 500  # nonces in one beat: about a millisecond of the server's time
+MOST_HELD = 300  # nonces in one beat: about a millisecond of the server's time
 RETRY_SECONDS = 0.25  # the longest pause between beats that fail: when the store is back, one arrives at once
 NOT_AT_WORK = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 

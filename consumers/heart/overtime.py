@@ -26,7 +26,7 @@ from tailrace.streams.operations import call
 from tailrace.streams.policies import rules_for
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import read_record
-from tailrace.streams.store.commit import MOST_OPERATIONS
+from tailrace.streams.store.commit import MOST_WORK, WORK
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.store.server import read_clock
 from tailrace.streams.transitions import Transitions
@@ -35,6 +35,7 @@ log = get_logger()
 
 WARN_SECONDS = 1.0  # past the time: an attempt that is being settled right now is not meant
 END_SECONDS = 2.0  # after the warning and the time to obey: its runner would have settled it by now, if it could run
+MOST_RELEASES = MOST_WORK // WORK["release"]  # in one call
 
 
 class Overtime:
@@ -108,8 +109,8 @@ class Overtime:
                 for name, lease in others
                 if name == platform
             ]
-            for start in range(0, len(releases), MOST_OPERATIONS):
-                piece = releases[start : start + MOST_OPERATIONS]
+            for start in range(0, len(releases), MOST_RELEASES):
+                piece = releases[start : start + MOST_RELEASES]
                 await self._settle(f"{len(piece)} of {platform}", self._transitions.commit(keys, piece))
         os.kill(self._to.consumer_pid, signal.SIGKILL)
 

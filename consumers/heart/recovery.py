@@ -17,13 +17,13 @@ from tailrace.consumers.metrics.counters import HeartCounters
 from tailrace.streams.errors import StoreError
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.process.logs import get_logger
-from tailrace.streams.transitions import ENLIST_BATCH, Transitions
+from tailrace.streams.transitions import ENLIST_BATCH, Transitions, share
 from tailrace.streams.views.corrupt import of_each
 
 log = get_logger()
 
-ENLIST_SECONDS = 5.0  # between looks for leases that no owner's list names, of one observer
-ENLIST_SHARE = 0.5  # the same in seconds for each owner: however many there are, all of them together look as often
+ENLIST_SECONDS = 1.5  # between looks for leases that no owner's list names, of one observer
+ENLIST_SHARE = 0.15  # the same in seconds for each owner: however many there are, all of them together look as often
 
 
 class Recovery:
@@ -107,7 +107,7 @@ class Recovery:
         """Find leases that no list names: their keys were removed by hand, or written by an earlier version."""
         platforms = [self._keys(platform) for platform in self._policies]
         cursors = {platform: random.getrandbits(32) for platform in self._policies}  # others look elsewhere
-        enlist = partial(self._transitions.enlist, most=max(10, ENLIST_BATCH // len(platforms)))
+        enlist = partial(self._transitions.enlist, most=share(ENLIST_BATCH, len(platforms)))
         while True:
             with suppress(StoreError):
                 cursors |= await of_each([(keys, cursors[keys.platform]) for keys in platforms], enlist)

@@ -8,7 +8,7 @@ import anyio
 
 from tailrace.consumers.heart.messages import Instructions
 from tailrace.streams.errors import StoreError
-from tailrace.streams.transitions import FORGET_BATCH, Transitions
+from tailrace.streams.transitions import FORGET_BATCH, Transitions, share
 from tailrace.streams.views.corrupt import of_each
 
 EVERY_SECONDS = 5.0
@@ -31,7 +31,9 @@ class Retention:
         """Remove all there is to remove."""
         left = [(self._transitions.store.keys(platform), policy) for platform, policy in self._policies.items()]
         while left:
-            most, asked = max(1, FORGET_BATCH // len(left)), time.monotonic()
-            removed = await of_each(left, partial(self._transitions.forget, most=most))
-            left = [(keys, policy) for keys, policy in left if removed.get(keys.platform, 0) >= most]
+            asked = time.monotonic()
+            forget = partial(self._transitions.forget, most=share(FORGET_BATCH, len(left)))
+            forgotten = await of_each(left, forget)
+            more = {platform for platform, each in forgotten.items() if each.more}
+            left = [(keys, policy) for keys, policy in left if keys.platform in more]
             await anyio.sleep(time.monotonic() - asked)  # half of the time for others

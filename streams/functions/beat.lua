@@ -11,7 +11,7 @@ if #about > 0 then
   redis.pcall('HSET', keys.consumers, owner, about) -- protected: whatever became of that key, its beats count
 end
 
-local PIECE, STRAYS = 1000, 200 -- nonces in one read; leases beside them that one beat looks at, chosen at random
+local PIECE, STRAYS = 1000, 100 -- nonces in one read; leases beside them that one beat looks at, chosen at random
 local runs, known = {}, {}
 for nonce in string.gmatch(held, '%S+') do
   runs[#runs + 1] = nonce

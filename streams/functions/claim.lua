@@ -112,6 +112,12 @@ end
 local passed = false -- whether a job was left to another owner
 local more           -- whether there may be more than was looked at
 
+-- What this call may still look at, in jobs from a line. One from the front takes three times as long, and one that needs
+-- an order or a limit key twice.
+local MOST_WORK, PIECE = 60, 32
+local FROM_FRONT, WITH_MARKS = 3, 1
+local left = math.max(MOST_WORK, room)
+
 local function open(band, entry, fields, alone)
   local key = fields[2]
   local record = key_of('job', key)
@@ -149,6 +155,7 @@ local function open(band, entry, fields, alone)
     return
   end
   if job[7] then
+    left = left - WITH_MARKS
     local admitted, alarm = gates.admit(band, entry, key, ' ' .. job[7], max_running_per_key, key_rate, key_rate_ms)
     alarmed = alarmed or alarm
     if not admitted then
@@ -199,8 +206,9 @@ end
 
 local expiring = false
 if not plain then
-  local _
-  _, expiring, more = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
+  local brought_due
+  brought_due, expiring, more = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
+  left = left - brought_due
 end
 if expiring then -- among those in line may be some that must not start any more
   room = 0
@@ -209,16 +217,15 @@ local brought = rings -- for so many jobs others would have been called: this cl
 rings = 0
 
 -- Takes from the front of a band, up to a goal; those below a score, if there is one.
-local LOOKED_AT_MOST = room + 100 -- places at the front in one call: of many that are called not all may go on
-local looked = 0
 local function take_front(band, goal, below)
   local front = fronts[band]
-  while taken < goal and looked < LOOKED_AT_MOST and not stopped do
-    local first = call('ZRANGE', front, '-inf', below or '+inf', 'BYSCORE', 'LIMIT', 0, goal - taken)
+  while taken < goal and left > 0 and not stopped do
+    local count = math.min(goal - taken, math.ceil(left / FROM_FRONT))
+    local first = call('ZRANGE', front, '-inf', below or '+inf', 'BYSCORE', 'LIMIT', 0, count)
     if #first == 0 then
       return
     end
-    looked = looked + #first
+    left = left - FROM_FRONT * #first
     for _, key in ipairs(first) do
       if too_large(args_size(key) or 0) then -- a corrupt key is not needed when the entry holds the args
         return
@@ -263,16 +270,14 @@ if order == 'strict' and taken < room and not plain then
   end
 end
 
-local READ_AT_MOST = 150 -- entries that turn out not to be for us now, in one call
-local read = 0
 local function take_from(band, most)
   local goal = math.min(room, taken + most)
   if not plain then
     take_front(band, goal)
   end
   local asked, given = 0, 0
-  while taken < goal and read < READ_AT_MOST and given == asked and not stopped do -- fewer than asked: there are no more
-    asked = goal - taken
+  while taken < goal and left > 0 and given == asked and not stopped do -- fewer than asked: there are no more
+    asked = math.min(goal - taken, left, PIECE)
     local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', asked, 'STREAMS', keys.jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry
@@ -283,12 +288,11 @@ local function take_from(band, most)
       return
     end
     given = #reply[1][2]
-    read = read + given
+    left = left - given
     for _, entry in ipairs(reply[1][2]) do -- protected: a job with corrupt keys holds up no other
       pcall(open, band, entry[1], entry[2])
     end
   end
-  more = more or read >= READ_AT_MOST
 end
 
 if room > 0 and not plain then -- those that were submitted as the first of all stand below 0
@@ -322,7 +326,7 @@ if taken < room then
   end
 end
 
-more = more or looked >= LOOKED_AT_MOST -- many were parked: behind them are others
+more = more or left <= 0 -- behind what was looked at are others
 if taken == 0 and slots > 0 and company == 'locked' and passed then
   take_suspect() -- one that was met just now
 end

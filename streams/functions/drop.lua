@@ -9,5 +9,5 @@ if state ~= 'failed' and state ~= 'cancelled' then
   return state or 'missing'
 end
 retention.leave(key)
-retention.remove(key)
+retention.remove({ key })
 return 'ok'

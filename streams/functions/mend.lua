@@ -4,10 +4,10 @@
 -- KEYS  jobs fronts suspects due alarms awaiting limits orders leases beats
 -- ARGV  names   keys of the jobs to look at, separated by spaces; empty: the next page
 --       cursor  where the last page ended, as it was answered; empty: at the beginning
---       most    how many entries a page has at most
+--       most    how many entries to look at; one that is put right counts as three
 -- Returns  <cursor, empty at the end> <how many owners beat> then the key of each job that was put right
 flush_leases()
-local PIECE, BYTES = 50, 256 * 1024 -- entries in one read; args that come along with all of them
+local PIECE, BYTES = 20, 256 * 1024 -- entries in one read; args that come along with all of them
 local delivered = {} -- band -> up to which entry its line was handed out
 
 local function comes_by_itself(job)
@@ -116,43 +116,50 @@ local function put_right(key)
 end
 
 local answer = { '', call('HLEN', keys.beats) }
-for key in string.gmatch(names, '%S+') do
+local left = tonumber(most)
+
+local function look_at(key)
+  left = left - 1
   local fine, mended = pcall(put_right, key)
   if fine and mended then
+    left = left - 2
     answer[#answer + 1] = key
   end
+end
+
+for key in string.gmatch(names, '%S+') do
+  look_at(key)
 end
 if names ~= '' then
   return answer
 end
 
 local start, last = match(cursor, '^(%S+) (%S+)$')
-local looked, bytes = 0, 0
+local bytes = 0
 for _, band in ipairs(BANDS) do
   if not start or band == start then
     start, last = nil, last or '0-0'
     local done = call('EXISTS', keys.jobs[band]) == 0
     local up_to = done or entries.handed_out_to(band)
     while not done do
-      local piece = call('XRANGE', keys.jobs[band], '(' .. last, up_to, 'COUNT', PIECE)
+      if left <= 0 or bytes >= BYTES then
+        answer[1] = band .. ' ' .. last
+        return answer
+      end
+      local count = math.min(PIECE, left)
+      local piece = call('XRANGE', keys.jobs[band], '(' .. last, up_to, 'COUNT', count)
       for _, entry in ipairs(piece) do
         local key = entry[2][2]
         local known = redis.pcall('HMGET', key_of('job', key), 'state', 'entry')
         if known[2] and known[2] ~= entry[1] or not known.err and not known[1] then
           add(settled, band, entry[1]) -- a leftover of a job that is not kept any more, or has another entry
+          left = left - 1
         else
-          local fine, mended = pcall(put_right, key)
-          if fine and mended then
-            answer[#answer + 1] = key
-          end
+          look_at(key)
         end
-        last, looked, bytes = entry[1], looked + 1, bytes + #(entry[2][4] or '')
+        last, bytes = entry[1], bytes + #(entry[2][4] or '')
       end
-      done = #piece < PIECE
-      if not done and (looked >= tonumber(most) or bytes >= BYTES) then
-        answer[1] = band .. ' ' .. last
-        return answer
-      end
+      done = #piece < count
     end
     last = nil
   end

@@ -24,7 +24,8 @@ from tailrace.streams.transitions import Transitions
 log = get_logger()
 
 CALLS_UNDER_WAY = 2
-MOST_OPERATIONS = 64  # in one call: small enough that two calls under way keep both sides busy
+MOST_WORK = 64  # in one call, in plain operations: small enough that two calls under way keep both sides busy
+WORK = dict.fromkeys(("fail", "delay", "wait", "requeue", "release"), 4)  # as many plain ones take the server as long
 MOST_BYTES = 1024 * 1024
 ENDS = {"complete", "fail", "delay", "wait", "requeue", "release"}  # what ends an attempt, and frees its slot
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
@@ -77,13 +78,14 @@ class Committer:
                 await nudged
 
     def _next(self, claim: Claimer) -> list[tuple[Operation, Heard]]:
-        count = size = 0
+        count = work = size = 0
         settles = False
         for operation, _ in self._said:
             for arg in operation.args:
                 if isinstance(arg, bytes):
                     size += len(arg)
-            if count == MOST_OPERATIONS or (count and size > MOST_BYTES):
+            work += WORK.get(operation.name, 1)
+            if count and (work > MOST_WORK or size > MOST_BYTES):
                 break
             count += 1
             settles = settles or operation.name in ENDS

@@ -3,7 +3,8 @@
 `bounds.py [--server PATH] [--waiting N] [--delayed N]`: fills a platform with waiting, delayed and running jobs of many
 consumers, does one thing after the other to it, and prints the longest command that the server's SLOWLOG saw meanwhile.
 The bound is 5 ms. SLOWLOG also counts the time in which a command had to wait for a processor, so the server has one to
-itself where there are two, and goes first there if that is allowed.
+itself where there are two, and goes before all others there if that is allowed. What takes less than 3 ms is not noted:
+thousands of noted commands, freed at once, would slow down the next call.
 """
 
 import argparse
@@ -38,8 +39,8 @@ keep_completed_seconds = 2
 keep_failed_seconds = 2
 attempts = 1
 """
-SEEN_MICROSECONDS = 500
-MOST_ENTRIES = 1000
+SEEN_MICROSECONDS = 3000
+MOST_ENTRIES = 200
 BATCH = 5000
 PACE = Pace(deadline=4.0, beat=0.5, reap=0.5)
 
@@ -88,7 +89,8 @@ class Watch:
         command = described(longest[3]) if longest else ""
         over = sum(entry[2] > 5000 for entry in mine)
         self.found.append((name, micros / 1000, over, command))
-        say(f"{name:42} {micros / 1000:8.2f} ms {over:5} over 5 ms   {command}")
+        took = f"{micros / 1000:8.2f}" if longest else f"under {SEEN_MICROSECONDS // 1000}"
+        say(f"{name:50} {took:>8} ms {over:5} over 5 ms   {command}")
 
 
 def described(words: list[bytes]) -> str:
@@ -179,7 +181,7 @@ async def main(server: Path | None, waiting: int, delayed: int) -> None:
                 os.sched_setaffinity(own.pid, processors[:1])
                 os.sched_setaffinity(0, processors[1:])
             with suppress(PermissionError):
-                os.setpriority(os.PRIO_PROCESS, own.pid, -20)
+                os.sched_setscheduler(own.pid, os.SCHED_FIFO, os.sched_param(50))
             async with Deployment(own.url, place, CONFIG) as deployment:
                 watch = await measure(deployment, waiting, delayed)
     worst = max(watch.found, key=lambda row: row[1])

@@ -130,13 +130,13 @@ async def test_more_at_a_front_than_one_call_looks_at_are_called_by_the_next(sto
     desk = Desk(store, max_running_per_key=1)
     await desk.submit("runs", limit_key="l")
     await desk.claim()
-    await desk.submit(*(f"called-{n:03}" for n in range(150)), limit_key="l", delay_seconds=HOUR)
+    await desk.submit(*(f"called-{n:03}" for n in range(80)), limit_key="l", delay_seconds=HOUR)
     await desk.submit("goes", delay_seconds=HOUR)
-    await desk.past_due(*(f"called-{n:03}" for n in range(150)), "goes")
+    await desk.past_due(*(f"called-{n:03}" for n in range(80)), "goes")
     for _ in range(2):
         await desk.transitions.wake([(desk.keys, desk.policy)])
     waits, claims = [], []
-    for _ in range(5):
+    for _ in range(9):
         (answer,) = await desk.transitions.commit(desk.keys, [desk.claiming("bob", desk.nonces("bob", 1))])
         if claims := to_claims(answer):
             break
@@ -285,7 +285,7 @@ async def test_a_reopened_job_stands_behind_those_of_its_order(desk: Desk) -> No
 async def test_a_blocked_order_key_holds_up_no_other_job_however_many_stand_before_it(desk: Desk) -> None:
     await desk.submit("head", order_key="k")
     (head,) = await desk.claim("ann")
-    await desk.submit(*(f"behind-{n:04}" for n in range(2000)), order_key="k")
+    await desk.submit(*(f"behind-{n:04}" for n in range(500)), order_key="k")
     await desk.submit("other")
     waits = []
     for _ in range(20):  # a call reads some entries at most, and says to come again at once

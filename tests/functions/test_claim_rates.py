@@ -114,7 +114,8 @@ async def test_an_alarm_calls_only_as_many_parked_jobs_as_may_start(store: Store
     while keys := keys_of(await desk.claim("ann", 300)):
         running += keys
     assert running == jobs[:2]
-    await desk.claim("ann", 300)  # a claim looks at 150 jobs
+    while len(await desk.pending()) < len(jobs):
+        await desk.claim("ann", 300)  # it looks at some of them
     assert await desk.store.command("ZCARD", desk.keys.parked("k")) == 298
     await ring_alarm(desk, "k")
     for _ in range(3):
@@ -209,7 +210,7 @@ async def test_when_the_rates_of_many_keys_open_at_once_a_bounded_number_comes_t
     for label in ("one", "two"):
         await store.command("ZADD", desk.keys["alarms"], 1, f"*{label}")
     await desk.transitions.wake([(desk.keys, desk.policy)])
-    assert len(await desk.front()) == 20
+    assert len(await desk.front()) == 10
     started: list[str] = []
     while claims := await desk.claim(slots=40):
         started += keys_of(claims)

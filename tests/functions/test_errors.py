@@ -70,7 +70,8 @@ async def test_a_job_that_is_reopened_or_forgotten_is_counted_no_longer(desk: De
     await desk.fail(held)
     assert await errors(desk) == Errors(3, (OfType("ValueError", 3, "c"),))
     forgetful = Desk(desk.store, desk.keys.platform, keep_failed_seconds=0)
-    assert await desk.transitions.forget([(desk.keys, forgetful.policy)]) == [3]
+    (forgotten,) = await desk.transitions.forget([(desk.keys, forgetful.policy)])
+    assert forgotten.removed == 3
     assert await errors(desk) == Errors(0, ())
     assert await desk.store.command("EXISTS", desk.keys["ended_errors"]) == 0
 

@@ -3,7 +3,7 @@
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
 from tailrace.streams.store.connection import Store, info_fields
-from tailrace.streams.transitions import MOST_PLATFORMS, Transitions
+from tailrace.streams.transitions import MOST_PLATFORMS, Forgotten, Transitions
 from tailrace.streams.views.overview import take_overviews
 from tests.support.builders import Desk
 
@@ -22,7 +22,8 @@ async def test_platforms_where_nothing_happens_cost_no_script(store: Store) -> N
     transitions = Transitions(store)
     await store.command("CONFIG", "RESETSTAT")
     await transitions.tend(RULES)
-    assert await transitions.forget(RULES) == [0] * COUNT
+    assert await transitions.forget(RULES) == [Forgotten(0, False)] * COUNT
+    assert await transitions.enlist([(keys, 0) for keys in PLATFORMS]) == [0] * COUNT
     assert [agenda.due for agenda in await transitions.agenda([(keys, 0) for keys in PLATFORMS])] == [[]] * COUNT  # type: ignore[union-attr]
     assert await scripts(store) == 0
 

@@ -84,15 +84,15 @@ async def test_a_claim_ends_what_has_expired_before_it_takes_anything(desk: Desk
     assert (await desk.record("a")).state is State.FAILED
 
 
-async def test_no_more_than_fifty_wake_at_a_time(desk: Desk) -> None:
-    keys = [f"job-{number}" for number in range(75)]
+async def test_no_more_than_twenty_wake_at_a_time(desk: Desk) -> None:
+    keys = [f"job-{number}" for number in range(30)]
     await desk.submit(*keys, delay_seconds=HOUR)
     await desk.past_due(*keys)
-    assert [await wake(desk) for _ in range(3)] == [50, 25, 0]
+    assert [await wake(desk) for _ in range(3)] == [20, 10, 0]
 
 
 async def test_no_claim_starts_what_has_expired_however_many_there_are(desk: Desk) -> None:
-    await desk.submit(*(f"job-{number}" for number in range(125)), expires_at=at(-1))
+    await desk.submit(*(f"job-{number}" for number in range(50)), expires_at=at(-1))
     await desk.submit("b")
     claimed = [held.key for _ in range(4) for held in await desk.claim(slots=3)]
     assert claimed == ["b"]

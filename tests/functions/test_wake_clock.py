@@ -71,7 +71,7 @@ async def test_a_clock_that_behaves_costs_one_note_a_second(desk: Desk) -> None:
 
 
 async def test_many_times_are_put_right_page_by_page(desk: Desk) -> None:
-    await desk.submit(*(f"job-{number}" for number in range(2000)), delay_seconds=30)
+    await desk.submit(*(f"job-{number}" for number in range(1000)), delay_seconds=30)
     await set_back(desk)
     calls = 1
     await wake(desk)

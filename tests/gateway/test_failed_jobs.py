@@ -57,7 +57,7 @@ async def test_more_failed_jobs_than_a_page_holds_are_all_in_their_group(http: h
     await desk.store.command("ZREM", desk.keys["ended_errors"], *await members_of(desk))
     await desk.fail(await desk.start("rare"), "one of a kind")
     await desk.submit(*(f"e{number}" for number in range(2500)), expires_at="2020-01-01T00:00:00Z")
-    while await desk.transitions.wake([(desk.keys, desk.policy)]):  # fifty at a time
+    while await desk.transitions.wake([(desk.keys, desk.policy)]):  # twenty at a time
         pass
     groups = (await get(http, "/api/dead?platform=research"))["data"]
     assert {each["error"]: each["count"] for each in groups} == {"Expired": 2500, "ValueError": 1, None: 1}

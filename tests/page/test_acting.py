@@ -59,7 +59,7 @@ async def test_all_failed_jobs_of_a_group_are_counted_and_dropped(standing: Depl
     (gateway,) = standing.gateways
     desk = Desk(standing.store, "zigzag")
     await desk.submit(*(f"job-{number}" for number in range(1200)), expires_at="2020-01-01T00:00:00Z")
-    while await desk.transitions.wake([(desk.keys, desk.policy)]):  # fifty at a time
+    while await desk.transitions.wake([(desk.keys, desk.policy)]):  # twenty at a time
         pass
     page = visitor.page
     await visitor.open(f"{gateway.url}/?platform=zigzag&state=failed")

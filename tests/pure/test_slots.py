@@ -1,6 +1,6 @@
 """room: places that platforms of a process share, and a job that must have none beside it."""
 
-from tailrace.consumers.slots import UNLIMITED, Room, Rooms
+from tailrace.consumers.slots import Room, Rooms
 
 
 class Platform:
@@ -14,7 +14,7 @@ class Platform:
         self.rung += 1
 
     def take(self) -> tuple[int, str]:
-        return self.rooms.take(self.ring, UNLIMITED)
+        return self.rooms.take(self.ring, 1 << 30)
 
     def answered(self, word: str) -> None:
         self.rooms.answered(word, self.ring)

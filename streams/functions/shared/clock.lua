@@ -6,7 +6,7 @@
 -- page in each call, and each wait that would last longer than its length is shortened to it.
 
 local CLOCK_STEP_MS = 1000 -- smaller steps are let pass
-local CLOCK_PAGES, CLOCK_PAGE = 3, 200
+local CLOCK_PAGE = 100 -- a millisecond or two
 local AFTER = { due = 'alarms', alarms = 'ticks' } -- the order in which the lists are walked
 
 -- Whether the wait was shortened, of each list.
@@ -43,7 +43,8 @@ function shorten.ticks(name, at)
   end
 end
 
--- Notes the time, and shortens waits after the clock was set back; answers whether there are more to look at.
+-- Notes the time, and shortens waits after the clock was set back; answers whether there are more to look at, and at how
+-- many this call has looked.
 function clock.mind()
   local seen = call('HMGET', keys.control, 'latest_ms', 'clock_walk')
   local latest, walk = tonumber(seen[1] or nil), seen[2]
@@ -53,10 +54,11 @@ function clock.mind()
   elseif (not latest or now_ms - latest > CLOCK_STEP_MS) and call('EXISTS', keys.due, keys.alarms, keys.ticks) > 0 then
     call('HSET', keys.control, 'latest_ms', now_ms)
   end
-  local page = 0
-  while walk and page < CLOCK_PAGES do
+  local looked, walked = 0, walk
+  while walk and looked < CLOCK_PAGE do
     local list, cursor = match(walk, '^(%l+) (%d+)$')
     local found = redis.pcall('ZSCAN', keys[list], cursor, 'COUNT', CLOCK_PAGE)
+    looked = looked + (found[2] and #found[2] / 2 or 0)
     for i = 1, found[2] and #found[2] or 0, 2 do
       local fine, shortened = pcall(shorten[list], found[2][i], tonumber(found[2][i + 1]))
       if fine and shortened then
@@ -68,12 +70,11 @@ function clock.mind()
     else
       walk = AFTER[list] and AFTER[list] .. ' 0'
     end
-    page = page + 1
   end
   if walk then
     call('HSET', keys.control, 'clock_walk', walk)
-  elseif seen[2] or page > 0 then
+  elseif walked then
     call('HDEL', keys.control, 'clock_walk')
   end
-  return walk and true or false
+  return walk and true or false, looked
 end

@@ -49,14 +49,23 @@ function retention.leave(key)
   call('ZREM', keys.ended_kept, key)
 end
 
--- Every key of an ended job goes.
-function retention.remove(key)
-  local record = key_of('job', key)
-  local dedupe = redis.pcall('HGET', record, 'dedupe')
-  if type(dedupe) == 'string' then
-    retention.free_dedupe(dedupe, key)
+-- Every key of ended jobs goes.
+function retention.remove(jobs)
+  local all, alarms = {}, {}
+  for _, key in ipairs(jobs) do
+    local record = key_of('job', key)
+    local dedupe = redis.pcall('HGET', record, 'dedupe')
+    if type(dedupe) == 'string' then
+      pcall(retention.free_dedupe, dedupe, key) -- protected: one job with corrupt keys must not keep those of others
+    end
+    all[#all + 1] = record
+    for _, word in ipairs({ 'log', 'args', 'steps', 'children', 'signals' }) do
+      all[#all + 1] = key_of(word, key)
+    end
+    alarms[#alarms + 1] = '!' .. key
   end
-  call('UNLINK', record, key_of('log', key), key_of('args', key), key_of('steps', key), key_of('children', key),
-    key_of('signals', key))
-  call('ZREM', keys.alarms, '!' .. key)
+  if #jobs > 0 then
+    call('UNLINK', unpack(all))
+    call('ZREM', keys.alarms, unpack(alarms))
+  end
 end

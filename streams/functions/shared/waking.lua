@@ -2,14 +2,15 @@
 -- Uses  clock ends history places
 -- KEYS  due alarms
 
-local MOST_DUE = 50 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
-local PARKED_CALLED = 10 -- of one limit key, whose alarm may be one of fifty; each that starts calls two others
+local MOST_DUE = 20 -- jobs, and as many alarms, whose time has come in one call: a millisecond or two
+local PARKED_CALLED = 5 -- of one limit key, whose alarm may be one of twenty; each that starts calls two others
 
 -- What is due comes in line, what has expired ends, and jobs parked for a limit key are called. Bounded: answers how
 -- many there were, whether others may have expired as well, and whether there are more to look at.
 function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
-  local walking = clock.mind()
-  local woken = call('ZRANGE', keys.due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE)
+  local walking, looked = clock.mind()
+  local most = looked == 0 and MOST_DUE or MOST_DUE / 4
+  local woken = call('ZRANGE', keys.due, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, most)
   for _, key in ipairs(woken) do
     call('ZREM', keys.due, key)
     local record = key_of('job', key)
@@ -18,7 +19,7 @@ function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
       pcall(places.come_due, record, key, job)
     end
   end
-  local rung_alarms = call('ZRANGE', keys.alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, MOST_DUE, 'WITHSCORES')
+  local rung_alarms = call('ZRANGE', keys.alarms, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
   for i = 1, #rung_alarms, 2 do
     local alarm = rung_alarms[i]
     call('ZREM', keys.alarms, alarm)
@@ -42,5 +43,5 @@ function waking.bring_due(max_running_per_key, key_rate, key_rate_ms)
     end
   end
   local count = #woken + #rung_alarms / 2
-  return count, #rung_alarms == 2 * MOST_DUE, count >= MOST_DUE or walking
+  return count, #rung_alarms == 2 * most, count >= most or walking
 end
