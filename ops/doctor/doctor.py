@@ -13,6 +13,7 @@ from rich.text import Text
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.ops.connect import reach
 from tailrace.ops.doctor.finding import Finding, advice, wrong
+from tailrace.ops.doctor.flows import bring_lost, deliver
 from tailrace.ops.doctor.missed_calls import look_at_calls
 from tailrace.ops.doctor.store_checks import check_store
 from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records, read_lease
@@ -61,7 +62,7 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
             once = " once the platform is resumed" if platform in paused else ""
             findings.append(Finding(platform, f"{numbers}: every job has a way forward{once}"))
     if not counts:
-        findings.append(Finding("jobs", "none is waiting, delayed or running"))
+        findings.append(Finding("jobs", "none is waiting, delayed, awaiting or running"))
     return [on_the_same_folder(finding, options.data) for finding in findings + troubles]
 
 
@@ -118,9 +119,17 @@ async def look_at_consumers(store: Store, platforms: Platforms, names: Iterable[
 async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
     """Mend what a transition can mend without a doubt: a job without a place, a lease without an attempt."""
     keys = store.keys(trouble.about)
+    if trouble.remedy == "relay":
+        done = await deliver(store, keys)
+        if done:
+            say(f"repaired: what the outbox of {keys.platform} held was delivered")
+        return done
     if not trouble.nonce:
-        if not trouble.job:
+        if not trouble.job or trouble.level != "wrong":
             return False
+        if count := await bring_lost(store, keys, trouble.job):
+            say(f"repaired: job {keys.id(trouble.job)} got the ends of {count} children that it awaited in vain")
+            return True
         (sweep,) = await Transitions(store).mend([(keys, "")], jobs=[trouble.job])
         if sweep.mended:
             say(f"repaired: job {keys.id(trouble.job)} is back in line, or has ended as its history says")

@@ -11,6 +11,7 @@ import anyio
 from msgspec import Struct
 
 from tailrace.ops.doctor.finding import Finding, advice, wrong
+from tailrace.ops.doctor.flows import check_awaiting, check_outbox, check_parents
 from tailrace.streams.history.events import entry_order
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, job_of_record
 from tailrace.streams.leases import scan_leases, to_lease
@@ -85,6 +86,8 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
             why = await why_parked(store, keys, record)
         if why:
             findings.append(wrong(keys.platform, why, MEND, job=record.key))
+    findings += await check_awaiting(store, keys, live)
+    findings += await check_parents(store, keys, live)
     return findings, live
 
 
@@ -166,6 +169,7 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
             findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
     for band in BANDS:
         findings += await check_entries(store, keys, band)
+    findings += await check_outbox(store, keys)
     return findings + await check_gates(store, keys, held)
 
 

@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from unittest.mock import patch
 
@@ -12,7 +13,10 @@ import pytest
 
 from tailrace.ops.__main__ import main
 from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.doctor.finding import Finding
 from tests.support.processes import OURS
+
+Examine = Callable[..., Awaitable[list[Finding]]]
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -1,48 +1,16 @@
 """`doctor`: a fit store and jobs with a way forward get a clean bill; each ailment is named, with the next step."""
 
-import argparse
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tailrace.ops.doctor.doctor import examine
-from tailrace.ops.doctor.finding import Finding
 from tailrace.ops.doctor.store_checks import check_disk, check_memory, check_persistence
 from tailrace.streams.keys import GROUP
 from tailrace.streams.states import State
-from tailrace.streams.store.connection import Store
-from tests.ops.commands import Here, tailrace
+from tests.ops.commands import Examine, Here, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
-
-Examine = Callable[..., Awaitable[list[Finding]]]
-
-
-@pytest.fixture
-async def desk(valkey_url: str) -> AsyncIterator[Desk]:
-    """A platform without any consumer."""
-    async with Store(valkey_url) as store:
-        yield Desk(store, "research")
-
-
-@pytest.fixture
-def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examine:
-    """What the doctor finds wrong with jobs; that nobody serves them is no news here."""
-    monkeypatch.setenv("REDIS_URL", valkey_url)
-    monkeypatch.setenv("TAILRACE_BEAT_SECONDS", "0.05")
-    monkeypatch.setenv("TAILRACE_DEADLINE_SECONDS", "0.3")
-    monkeypatch.setattr(
-        "tailrace.ops.doctor.way_forward.SECOND_LOOK_SECONDS", 0.05
-    )  # nothing moves here between two looks
-    monkeypatch.setattr("tailrace.ops.doctor.missed_calls.PATIENCE_SECONDS", 0.05)
-
-    async def look(*, repair: bool = False) -> list[Finding]:
-        found = await examine(argparse.Namespace(data=tmp_path, repair=repair, json=True))
-        return [f for f in found if f.level == "wrong" and "no consumer serves" not in f.says]
-
-    return look
 
 
 async def test_jobs_that_wait_and_run_under_a_living_consumer_are_fine(standing: Deployment, here: Here) -> None:
