@@ -14,6 +14,7 @@ from tailrace.consumers.outcomes import failure_of
 from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
+from tailrace.producers.declarations import Declared
 from tailrace.streams.flows.spawning import NewJob
 from tailrace.streams.history.events import Event, event_body, read_body, read_members
 from tailrace.streams.keys import PlatformKeys
@@ -77,7 +78,7 @@ class HandlerOutcome(Struct, frozen=True):
 
 async def run_handler(
     handlers: Mapping[str, Handler],
-    kind: str,
+    kind: str | Declared[Any],
     args: Any = None,
     *,
     attempt: int = 1,
@@ -90,16 +91,17 @@ async def run_handler(
     children: Mapping[str, Work] | None = None,
     state: Any = OPENED,
 ) -> HandlerOutcome:
-    """One attempt at a job, with hooks, threads and processes as in a consumer.
+    """One attempt at a job, with hooks, threads and processes as in a consumer; `kind` may be the handler itself.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
     the job is asked to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps gave
     in earlier attempts, for `attempt` 2 and later: the `steps` of the outcome before. `signals` are those that have
     come, by name: their data, or `TimeoutError` for one that did not come in time. `children` stand in for the handlers
     of children, by kind: each gets the args, and returns the result or raises; a child of another kind does not end.
-    `state` stands in for what the lifespan of the handlers opens;
-    without it the lifespan is entered and left. A handler in a process opens its own there: `state` is refused.
+    `state` stands in for what the lifespan of the handlers opens; without it the lifespan is entered and left. A
+    handler in a process opens its own there: `state` is refused.
     """
+    kind = kind if isinstance(kind, str) else kind.declaration.kind
     handler = handlers.get(kind)
     lifespan = handler.lifespan if handler else None
     if state is OPENED:

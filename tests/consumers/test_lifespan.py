@@ -144,7 +144,7 @@ def elsewhere(attempt: SyncAttempt[dict[str, str], list[str]]) -> int:
 
 async def test_a_test_gives_a_state_or_has_the_lifespan_entered() -> None:
     JOURNAL.clear()
-    assert (await run_handler(handles, "note", state=[])).result == 1
+    assert (await run_handler(handles, note, state=[])).result == 1
     assert (await run_handler(handles, "elsewhere")).result == 1
     assert JOURNAL == ["open", "close"]  # here; the other process has a journal of its own
     assert (await run_handler(handles, "note")).result == 4
