@@ -51,9 +51,9 @@ async def test_a_rule_is_set_and_shown(store: Store, here: Here) -> None:
 async def test_what_cannot_be_set_is_named_and_changes_nothing(store: Store, here: Here) -> None:
     for words, sentence in [
         (("set", "research", "attempts=200"), "tailrace: attempts: is above max_starts"),
-        (("set", "research", "rat=1"), "tailrace: rat: is not a field that is known here"),
+        (("set", "research", "rat=1"), "tailrace: rat: is not a known field"),
         (("set", "research", "rate"), "tailrace: platforms: write name=value, such as rate=30, not 'rate'"),
-        (("set", "resarch", "rate=1"), "tailrace: platform: not declared"),
+        (("set", "resarch", "rate=1"), "tailrace: platform: 'resarch' is not declared"),
         (("set", "research"), "tailrace: platforms: write set PLATFORM name=value"),
         (("research",), "tailrace: platforms: write set PLATFORM name=value"),
     ]:
