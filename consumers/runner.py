@@ -43,7 +43,7 @@ from tailrace.streams.store.commit import Committer, Heard
 
 log = get_logger()
 
-OUTCOMES = {"ok": "", "again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
+OUTCOMES = {"again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
 LOOK_SECONDS = 0.1  # how soon the time of an attempt is looked at again that was over while the store was asked
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
 
@@ -330,7 +330,7 @@ class Runner:
             self._table.free(running.slot)
             if running.alone:
                 self._done()
-        ended = OUTCOMES.get(how, how) or running.outcome
+        ended = running.outcome if how == "ok" else OUTCOMES.get(how, how) or running.outcome
         self._counters.end(ended)
         if running.span:
             running.span.end(ended, running.error)
