@@ -18,6 +18,7 @@ log = get_logger()
 
 PART = 100  # entries in one look
 CANCEL_PAGE = 100  # children in one look
+BATCH = 25  # transitions in one call: each may end a job and wake another
 ENDED = {b"completed", b"failed", b"cancelled"}
 REOPENED = b" reopened "
 NEEDED = {  # fields of each kind of entry
@@ -102,7 +103,7 @@ class Relay:
         ends: list[Parcel] = []
         for platform, group in self._by_platform(parcels, lambda parcel: parcel.child):
             try:
-                answers = await self._transitions.run([(platform, [_submitting(platform, each) for each in group])])
+                answers = await self._run(platform, [_submitting(platform, each) for each in group])
             except StoreFull as error:  # the next look tries again
                 log.warning("outbox_held", platform=platform.platform, error=str(error), entries=len(group))
                 continue
@@ -132,7 +133,7 @@ class Relay:
         done: list[str] = []
         for platform, group in self._by_platform(parcels, lambda parcel: parcel.parent):
             operations = [arriving(platform, each.parent, each.child, each.fields[b"event"]) for each in group]
-            answers = await self._transitions.run([(platform, operations)])
+            answers = await self._run(platform, operations)
             for parcel, answer in zip(group, answers, strict=True):
                 if error := broken(answer):
                     log.warning("outbox_entry_refused", job=parcel.parent, entry=parcel.id, error=str(error))
@@ -145,10 +146,16 @@ class Relay:
         async for page in pending_children(self._transitions, keys, split_id(parent)[1]):
             for platform, group in self._by_platform(page, lambda child: child):
                 operations = [call.cancel(platform, key=split_id(child)[1], more=more) for child in group]
-                for child, answer in zip(group, await self._transitions.run([(platform, operations)]), strict=True):
+                for child, answer in zip(group, await self._run(platform, operations), strict=True):
                     if error := broken(answer):
                         log.warning("child_not_cancelled", job=child, error=str(error))
                 reached.setdefault(platform.platform, None)
+
+    async def _run(self, keys: PlatformKeys, operations: Sequence[Operation]) -> list[Any]:
+        answers: list[Any] = []
+        for start in range(0, len(operations), BATCH):
+            answers += await self._transitions.run([(keys, operations[start : start + BATCH])])
+        return answers
 
     def _by_platform(self, things: Iterable[T], job_id: Callable[[T], str]) -> list[tuple[PlatformKeys, list[T]]]:
         """Things grouped by the platform of the job that they concern."""

@@ -13,7 +13,8 @@ from tailrace.streams.operations import Operation, call
 from tailrace.streams.transitions import ARGS_ROOM
 
 MOST_CHILDREN = 10_000  # that a job may bring in line in all
-PAGE, PAGE_BYTES = 100, 512 * 1024  # of one call: a few milliseconds of the server's time
+PAGE, PAGE_BYTES = 75, 512 * 1024  # of one call: a few milliseconds of the server's time
+WITH_OPTIONS = 2  # a job with options takes the server as long as so many without
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -34,12 +35,13 @@ def child_key(parent: str, place: str, kind: str, index: int = 0) -> str:
 
 def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
     """The jobs as they fit into calls of `spawn`."""
-    start = size = 0
+    start = size = work = 0
     for place, new in enumerate(jobs):
-        size += len(new.job.args)
-        if place > start and (place - start == PAGE or size > PAGE_BYTES):
+        more = 1 if new.job.options.plain else WITH_OPTIONS
+        size, work = size + len(new.job.args), work + more
+        if place > start and (work > PAGE or size > PAGE_BYTES):
             yield jobs[start:place]
-            start, size = place, len(new.job.args)
+            start, size, work = place, len(new.job.args), more
     if start < len(jobs):
         yield jobs[start:]
 

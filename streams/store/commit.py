@@ -26,6 +26,7 @@ log = get_logger()
 CALLS_UNDER_WAY = 2
 MOST_WORK = 64  # in one call, in plain operations: small enough that two calls under way keep both sides busy
 WORK = dict.fromkeys(("fail", "delay", "wait", "requeue", "release"), 4)  # as many plain ones take the server as long
+WORK["join"] = MOST_WORK  # a page of children
 MOST_BYTES = 1024 * 1024
 ENDS = {"complete", "fail", "delay", "wait", "requeue", "release"}  # what ends an attempt, and frees its slot
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away

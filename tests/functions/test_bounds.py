@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from tailrace.consumers.attempts.flows import JOIN_PAGE
 from tailrace.consumers.heart.heart import MOST_HELD
 from tailrace.consumers.reader import MOST
 from tailrace.producers.producer import BATCH, WITH_OPTIONS
-from tailrace.streams.operations import Operation
+from tailrace.streams.flows.relay import BATCH as RELAY_BATCH
+from tailrace.streams.flows.relay import Relay, arriving
+from tailrace.streams.flows.spawning import pages
+from tailrace.streams.operations import Operation, call
 from tailrace.streams.options import Dedupe
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
@@ -23,6 +27,7 @@ from tailrace.streams.views.listing import list_jobs
 from tailrace.streams.views.presence import Presence
 from tests.support.builders import Desk
 from tests.support.crowd import FILL, OWNERS, RUNNING
+from tests.support.flowing import child_of, ended, join, spawn, waiting_parent
 
 CALLS = 10  # at most, until one is quick: the machine may be busy with something else
 BOUND_MICROSECONDS = 5000
@@ -205,7 +210,56 @@ async def submit_with_options(desk: Desk) -> Awaitable[Any]:
     return desk.transitions.submit([(job, "f") for job in jobs])
 
 
+async def spawn_here(desk: Desk) -> Awaitable[Any]:
+    held = await desk.start("parent")
+    children = [child_of(f"shop.c{n}") for n in range(1000)]
+    return spawn(desk, held, *next(pages(children)))
+
+
+async def spawn_with_options(desk: Desk) -> Awaitable[Any]:
+    held = await desk.start("parent")
+    options: dict[str, Any] = {"delay_seconds": 3600, "order_key": "o", "limit_key": "l", "keep_seconds": 9.0}
+    children = [child_of(f"shop.c{n}", priority="low", attempts=2, **options) for n in range(1000)]
+    return spawn(desk, held, *next(pages(children)))
+
+
+async def join_a_page(desk: Desk) -> Awaitable[Any]:
+    held = await desk.start("parent")
+    ids = [f"kurly.c{n}" for n in range(JOIN_PAGE)]
+    for page in pages([child_of(child) for child in ids]):
+        await spawn(desk, held, *page)
+    return join(desk, held, *ids)
+
+
+async def arrive_at_many_parents(desk: Desk) -> Awaitable[Any]:
+    for n in range(RELAY_BATCH):
+        await waiting_parent(desk, f"kurly.c{n}", key=f"p{n}")
+    await desk.asleep(*(f"idle-{n}" for n in range(20)))
+    arrivals = [arriving(desk.keys, f"shop.p{n}", f"kurly.c{n}", ended()) for n in range(RELAY_BATCH)]
+    return desk.transitions.run([(desk.keys, arrivals)])
+
+
+async def cancel_children(desk: Desk) -> Awaitable[Any]:
+    held = await desk.start("parent")
+    ids = [f"shop.c{n}" for n in range(RELAY_BATCH)]
+    await spawn(desk, held, *(child_of(child, order_key=f"o-{child}", limit_key="l") for child in ids))
+    return desk.transitions.run([(desk.keys, [call.cancel(desk.keys, key=child[5:], more=b"") for child in ids])])
+
+
+async def read_the_outbox(desk: Desk) -> Awaitable[Any]:
+    held = await desk.start("parent")
+    for page in pages([child_of(f"kurly.c{n}") for n in range(200)]):
+        await spawn(desk, held, *page)
+    return Relay(desk.transitions).read(desk.keys)
+
+
 WORST = [
+    spawn_here,
+    spawn_with_options,
+    join_a_page,
+    arrive_at_many_parents,
+    cancel_children,
+    read_the_outbox,
     take_over,
     forget_failed,
     forget_completed,

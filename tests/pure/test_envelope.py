@@ -39,8 +39,10 @@ def test_the_key_of_a_child_is_the_same_for_the_same_place() -> None:
 
 def test_children_are_paged_by_number_and_by_bytes() -> None:
     small = [NewJob(Job("kurly", str(n), "page", b"{}"), "f") for n in range(250)]
-    assert [len(page) for page in pages(small)] == [100, 100, 50]
+    assert [len(page) for page in pages(small)] == [75, 75, 75, 25]
     large = [NewJob(Job("kurly", str(n), "page", b"x" * 200_000, NO_OPTIONS), "f") for n in range(5)]
     assert [len(page) for page in pages(large)] == [2, 2, 1]
+    said = [NewJob(Job("kurly", str(n), "page", b"{}", Options(attempts=2)), "f") for n in range(50)]
+    assert [len(page) for page in pages(said)] == [37, 13]
     assert not list(pages([]))
     assert MOST_CHILDREN == 10_000
