@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 import anyio
 
 from tailrace.streams.errors import StoreError
-from tailrace.streams.replies import hear_bell
+from tailrace.streams.replies import hear_bell, reach_bells
 from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.server import ping
 
-LINKS = 16  # a process may serve thousands of platforms, and has a bounded number of open files
+LINKS = 16  # a process may serve thousands of platforms, and has few open files; on a cluster each slot has its own
 LISTEN_SECONDS = 5  # in one wait: a dead link goes unnoticed for a little longer than that
 
 Ring = Callable[[], None]
@@ -30,10 +29,10 @@ class Bells:
         self._bells = bells
 
     async def run(self) -> None:
-        names = list(self._bells)
         async with anyio.create_task_group() as tasks:
-            for first in range(min(LINKS, len(names))):
-                tasks.start_soon(self._listen, names[first::LINKS])
+            for names in self._store.groups(list(self._bells)):
+                for first in range(min(LINKS, len(names))):
+                    tasks.start_soon(self._listen, names[first::LINKS])
 
     async def _listen(self, names: list[str]) -> None:
         pause, deaf = 0.0, False
@@ -41,7 +40,7 @@ class Bells:
             while True:
                 try:
                     if deaf:
-                        await ping(ears)
+                        await reach_bells(ears, names)
                         for name in names:
                             self._bells[name]()
                         deaf = False

@@ -105,7 +105,7 @@ class Consumer:
             committer = Committer(transitions, keys)
             runner = Runner(keys, number, policy, context, committer, partial(rooms.give, 1))
             sleep = longest_sleep(len(settings.platforms))
-            reader = Reader(self._terms(platform), rooms, runner, committer, self._may_claim, sleep)
+            reader = Reader(self._terms(platform), rooms, runner, committer, partial(self._may_claim, number), sleep)
             lines[platform] = ServedPlatform(keys, reader, runner, committer)
         return lines
 
@@ -200,16 +200,16 @@ class Consumer:
         limits = (self._platforms[platform].max_running_per_process, self._settings.concurrency, MOST_IN_ALL)
         return min(limit for limit in limits if limit)
 
-    def _may_claim(self) -> bool:
+    def _may_claim(self, platform: int) -> bool:
         """Whether beats arrive: without them a lease would soon count as lost, and its job run twice."""
         good_seconds = self._settings.deadline_seconds - self._settings.beat_seconds
-        return time.monotonic() < self._table.last_beat() + good_seconds
+        return time.monotonic() < self._table.last_beat(platform) + good_seconds
 
     async def _drain(self, shutdown: Shutdown) -> None:
         running = self._running()
         grace_seconds = self._settings.grace_seconds
         log.info("draining", owner=self._settings.owner, running=running, grace_seconds=grace_seconds)
-        if running and not self._may_claim():
+        if running and not all(map(self._may_claim, range(len(self._lines)))):
             note = "beats fail: jobs end or are handed back only if the store answers within the grace"
             log.warning("draining_without_store", owner=self._settings.owner, running=running, note=note)
         for line in self._lines.values():
@@ -265,8 +265,8 @@ class Consumer:
 
     def _hear(self, news: News) -> None:
         """Act on what the heart learnt: end attempts that lost their job, hand back jobs that do not run here."""
-        if self._may_claim():
-            for line in self._lines.values():
+        for number, line in enumerate(self._lines.values()):
+            if self._may_claim(number):
                 line.reader.go_on()
         if news.restart and self._shutdown and not self._shutdown.drain.is_set():
             log.info("restart_asked", owner=self._settings.owner)

@@ -71,7 +71,7 @@ def allow_many_clients() -> None:
 async def look_at_store(settings: GatewaySettings) -> None:
     """Refuse a store that would lose jobs. One that is away may come back: until then requests get 503."""
     assert settings.streams.url is not None
-    async with Store(settings.streams.url, settings.streams.keyspace) as store:
+    async with Store(settings.streams.url, settings.streams.keyspace(settings.streams.url)) as store:
         try:
             await Fitness(store, "gateway").check()
         except NoStore as error:

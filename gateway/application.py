@@ -37,7 +37,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     """One gateway: its store, its live channels, and a route for each question."""
     if settings.streams.url is None:
         raise NoStore(f"no store is known: run `{PROGRAM} up`, which starts one, or set REDIS_URL")
-    store = Store(settings.streams.url, settings.streams.keyspace)
+    store = Store(settings.streams.url, settings.streams.keyspace(settings.streams.url))
     platforms = Platforms(settings.streams.platforms)  # from here on it follows what the store has
     settings = replace(settings, streams=replace(settings.streams, platforms=platforms))
     live = Live(store)

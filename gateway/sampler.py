@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import anyio
 
@@ -11,10 +11,10 @@ from tailrace.streams.errors import TailraceError
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
 from tailrace.streams.transitions import Tally, Transitions
+from tailrace.streams.views.apart import look_apart
 
 EVERY_SECONDS = 10.0  # one call to the store for all platforms
 SAMPLES = 60  # ten minutes
-AT_ONCE = 50  # platforms in one call: a few milliseconds of the server's time at most
 
 Sample = Mapping[str, Tally]  # by platform
 
@@ -45,15 +45,14 @@ class Sampler:
             await anyio.sleep(due - time.monotonic())
 
     async def look(self) -> Sample:
-        found: dict[str, Tally] = {}
-        everything = [self._transitions.store.keys(platform) for platform in self._platforms]
-        for start in range(0, len(everything), AT_ONCE):
-            keys = everything[start : start + AT_ONCE]
-            try:
-                counts = await self._transitions.tally(keys)
-            except TailraceError:  # the store is away, or does not let us in: those who ask hear of it
-                return {}
-            for each, count in zip(keys, counts, strict=True):
-                if not isinstance(count, BrokenOperation):
-                    found[each.platform] = count
-        return found
+        try:
+            looked = await look_apart(self._transitions.store, self._platforms, self._count)
+        except TailraceError:  # the store is away, or does not let us in: those who ask hear of it
+            return {}
+        return {platform: tally for counts in looked.answers for platform, tally in counts.items()}
+
+    async def _count(self, platforms: Sequence[str]) -> Sample:
+        keys = [self._transitions.store.keys(platform) for platform in platforms]
+        counts = await self._transitions.tally(keys)
+        found = zip(platforms, counts, strict=True)
+        return {platform: count for platform, count in found if not isinstance(count, BrokenOperation)}

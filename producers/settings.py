@@ -17,10 +17,10 @@ from tailrace.streams.keys import Keyspace
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.settings import Environment, naming
 from tailrace.streams.schedules import Schedule
-from tailrace.streams.store.addresses import SENTINEL_SCHEMES
+from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
 from tailrace.streams.validation import sentence_of
 
-SCHEMES = ("redis://", "rediss://", "unix://", *SENTINEL_SCHEMES)
+SCHEMES = ("redis://", "rediss://", "unix://", *SENTINEL_SCHEMES, *CLUSTER_SCHEMES)
 TABLES = ("platforms", "schedules")  # the tables of a configuration file
 SWITCH = "builtins"  # whether the built-in platforms, kinds and routes are there
 NAMESPACE = "namespace"  # the other key of such a file
@@ -34,7 +34,7 @@ class StreamsSettings(Struct, frozen=True):
 
     url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: not set
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
-    keyspace: Keyspace = Keyspace()  # with TAILRACE_NAMESPACE, else the namespace of TAILRACE_CONFIG
+    namespace: str = ""  # TAILRACE_NAMESPACE, else that of TAILRACE_CONFIG
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
     file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
     builtins: bool = True  # whether the built-in platforms, kinds and their routes are there
@@ -44,6 +44,11 @@ class StreamsSettings(Struct, frozen=True):
     def kinds(self) -> Kinds:
         """The kinds whose args are known before a consumer has the job."""
         return ALL_KINDS if self.builtins else NO_BUILT_INS
+
+    def keyspace(self, url: str) -> Keyspace:
+        """The names of what is kept in the store at this address."""
+        with naming(self.file):
+            return Keyspace(self.namespace, self.platforms.tags(clustered=url.startswith(CLUSTER_SCHEMES)))
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self:
@@ -66,7 +71,7 @@ class StreamsSettings(Struct, frozen=True):
         return cls(
             url=_url(env),
             platforms=platforms,
-            keyspace=_keyspace(env, config.get(NAMESPACE, ""), file),
+            namespace=_namespace(env, config.get(NAMESPACE, ""), file),
             schedules=schedules,
             file=file,
             builtins=builtins,
@@ -74,12 +79,12 @@ class StreamsSettings(Struct, frozen=True):
         )
 
 
-def _keyspace(env: Environment, in_file: Any, file: str) -> Keyspace:
+def _namespace(env: Environment, in_file: Any, file: str) -> str:
     given = env.text("TAILRACE_NAMESPACE")
     with naming("TAILRACE_NAMESPACE" if given else f"{file}: {NAMESPACE}"):
         if not isinstance(in_file, str):
             raise BadConfiguration(f"must be text; {in_file!r} is none")
-        return Keyspace(given or in_file)
+        return Keyspace(given or in_file).namespace
 
 
 def _url(env: Environment) -> str | None:

@@ -20,7 +20,7 @@ class Paused(NamedTuple):
 
 async def pause_platform(transitions: Transitions, keys: PlatformKeys, by: str | None) -> Paused:
     """Start no more jobs of a platform. One that is paused already keeps its note."""
-    word = await transitions.pause(keys, pause_note(by, iso(await read_clock(transitions.store))))
+    word = await transitions.pause(keys, pause_note(by, iso(await read_clock(transitions.store, keys))))
     note = await transitions.store.command("HGET", keys["control"], "paused")
     return Paused(word == "again", *read_pause(note))
 

@@ -1,6 +1,7 @@
 """Which platforms there are and the rules each one lives by."""
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal
@@ -11,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.functions import functions
-from tailrace.streams.keys import check_platform
+from tailrace.streams.keys import WORD_FORM, check_platform
 from tailrace.streams.options import (
     LONGEST_SECONDS,
     Attempts,
@@ -33,6 +34,7 @@ Limit = Annotated[int, between(0, MOST)]  # 0: none
 Count = Annotated[int, between(1, MOST)]
 Events = Annotated[int, between(10, MOST)]
 StepBytes = Annotated[int, between(1024, 1024**3)]
+Placement = Annotated[str, allowed(re.compile(WORD_FORM).fullmatch, "must be 1 to 64 of A-Z a-z 0-9 . _ -")]
 Turn = Annotated[int, allowed(lambda n: n == 0 or 2 <= n <= MOST, NOT_ONE, minimum=0, maximum=MOST)]
 Window = Annotated[float, between(0.001, LONGEST_SECONDS, "must be at least 0.001, and at most ten years")]
 
@@ -44,6 +46,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 
     max_running: Limit = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
     max_running_per_process: Count = 10  # jobs at a time in one consumer process
+    placement: Placement | None = None  # the hash tag of its keys, instead of its name; never changed while it has jobs
     lane: str | None = None  # its platforms share `max_running`, and in one consumer `max_running_per_process`
     attempts: Attempts = 3  # attempts that may raise before the job ends failed
     backoff: Backoff = "exponential"  # the pause before the next one: doubled each time, or always the same
@@ -123,6 +126,23 @@ class Platforms(dict[str, Policy]):
         """The other platforms of its lane."""
         lane = self[name].lane
         return tuple(p for p, policy in self.items() if lane and policy.lane == lane and p != name)
+
+    def tags(self, *, clustered: bool) -> dict[str, str]:
+        """The hash tags that are not the platform's name: its placement, or on a cluster its lane.
+
+        The platforms of a lane are touched by one call, so they are in one slot.
+        """
+        tags = {name: tag for name, each in self.items() if (tag := each.placement or (clustered and each.lane))}
+        for name, tag in tags.items():
+            if any(tags.get(sibling) != tag for sibling in self.siblings(name)):
+                raise BadConfiguration(
+                    f"platform {name}: placement is {tag!r}, but not on all of its lane; give them the same"
+                )
+            if not re.fullmatch(WORD_FORM, tag):
+                raise BadConfiguration(
+                    f"platform {name}: lane is {tag!r}; on a cluster it must be 1 to 64 of A-Z a-z 0-9 . _ -"
+                )
+        return tags
 
     def lanes(self) -> dict[str, tuple[str, ...]]:
         """The platforms by the consumer process that serves them."""

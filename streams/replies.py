@@ -216,6 +216,11 @@ async def hear_bell(store: Store, bells: Sequence[str], seconds: float) -> str |
     return heard[0].decode() if heard else None
 
 
+async def reach_bells(store: Store, bells: Sequence[str]) -> None:
+    """Raises `StoreError` unless the server of some bells answers."""
+    await store.command("EXISTS", bells[0])
+
+
 async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> dict[str, list[Any]]:
     """Wait for news on some streams: stream -> its new entries. Empty when nothing came in time."""
     reply = await store.command("XREAD", "COUNT", FEED_COUNT, "BLOCK", block_ms, "STREAMS", *cursors, *cursors.values())

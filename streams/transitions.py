@@ -71,6 +71,7 @@ class Transitions:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._at_once = 1 if store.clustered else MOST_PLATFORMS  # a call to a cluster is for one slot
 
     async def run(
         self, sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]], *, whole: bool = False
@@ -79,8 +80,8 @@ class Transitions:
 
         `whole`: this call must not overtake others that are under way, whatever the server knows of our scripts.
         """
-        if len(sheets) > MOST_PLATFORMS:
-            calls = [sheets[first : first + MOST_PLATFORMS] for first in range(0, len(sheets), MOST_PLATFORMS)]
+        if len(sheets) > self._at_once:
+            calls = [sheets[first : first + self._at_once] for first in range(0, len(sheets), self._at_once)]
             parts = await asyncio.gather(*(self.run(part, whole=whole) for part in calls))
             return [answer for part in parts for answer in part]
         if not sheets or not sheets[0][1]:
@@ -185,7 +186,8 @@ class Transitions:
         A platform with corrupt keys hides no other.
         """
         looks = [(keys, [call.agenda(passed=passed, most=TICKS, bytes=DEFINITION_BYTES)]) for keys, passed in platforms]
-        now_ms, answers = await asyncio.gather(read_clock(self.store), self.run_where(("ticks",), looks))
+        first = platforms[0][0]
+        now_ms, answers = await asyncio.gather(read_clock(self.store, first), self.run_where(("ticks",), looks))
         nothing = Agenda(now_ms, None, [])
         return [nothing if answer is None else broken(answer) or to_agenda(answer) for answer in answers]
 

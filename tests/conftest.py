@@ -14,7 +14,7 @@ import structlog
 
 from tailrace.ops.up.own_store import OwnStore
 from tests.support.deployment import Deployment
-from tests.support.server import SERVERS, Servers, empty
+from tests.support.server import SERVERS, SHAPE, Servers
 
 DOOR, ROOM = Path(__file__).with_name("test_house.py"), Path(__file__)
 LONG_FIRST = ("chaos", "page", "life", "ops", "consumers", "seeds", "model", "typing", "streams", "gateway")
@@ -125,16 +125,29 @@ def valkey(servers: Servers, leave_out: LeaveOut) -> OwnStore:
     return servers.get("valkey") or servers.get("redis") or leave_out("there is no server on this machine")
 
 
+@pytest.fixture(scope="session")
+def one_url(valkey: OwnStore, servers: Servers) -> str:
+    """The store of `valkey_url`, for what outlives a test."""
+    return servers.url(valkey)
+
+
 @pytest.fixture
-def store_url(server: OwnStore) -> str:
+def single_server() -> None:
+    """For a test that changes the settings of its server, or counts its calls."""
+    if SHAPE != "single":
+        pytest.skip("it is about a single server")
+
+
+@pytest.fixture
+def store_url(server: OwnStore, servers: Servers) -> str:
     """An empty store, on each kind of server."""
-    return empty(server)
+    return servers.empty(server)
 
 
 @pytest.fixture
-def valkey_url(valkey: OwnStore) -> str:
+def valkey_url(valkey: OwnStore, servers: Servers) -> str:
     """An empty store, on one server."""
-    return empty(valkey)
+    return servers.empty(valkey)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ starts another. The time to obey counts from when the consumer told the attempt,
 whose loop is held and hears nothing, from when it was said to it.
 """
 
+import asyncio
 import os
 import signal
 import time
@@ -53,9 +54,10 @@ class Overtime:
         """The consumer was told that these are lost, or asked to stop. One whose loop runs tells them at once."""
         self._said |= {nonce: now for nonce in nonces if nonce not in self._said}
 
-    def blind(self) -> None:
-        """The store was away: a consumer that could not settle anything meanwhile gets its time again."""
-        self._warned.clear()
+    def blind(self, nonces: Iterable[str] | None = None) -> None:
+        """The store was away, or one of its nodes: what could not be settled meanwhile gets its time again."""
+        for nonce in list(self._warned if nonces is None else nonces):
+            self._warned.pop(nonce, None)
 
     async def run(self) -> None:
         while True:
@@ -85,15 +87,22 @@ class Overtime:
 
     async def _leases(self, held: Mapping[str, Iterable[str]], wanted: Iterable[str]) -> list[tuple[str, Lease]]:
         """Those of our leases, each with its platform, that are wanted and still ours."""
-        found: list[tuple[str, Lease]] = []
-        for platform, nonces in held.items():
-            ours = [nonce for nonce in nonces if nonce in wanted]
+
+        async def ours(platform: str, nonces: Iterable[str]) -> list[tuple[str, Lease]]:
+            named = [nonce for nonce in nonces if nonce in wanted]
             try:
-                leases = await read_leases_under(self._transitions.store, self._keys(platform), ours)
+                leases = await read_leases_under(self._transitions.store, self._keys(platform), named)
             except ServerRefusal:  # corrupt keys; the beats log them
-                continue
-            found += [(platform, lease) for lease in leases]
-        return found
+                return []
+            except StoreError:
+                if not self._transitions.store.clustered:
+                    raise
+                self.blind(named)
+                return []
+            return [(platform, lease) for lease in leases]
+
+        found = await asyncio.gather(*(ours(platform, nonces) for platform, nonces in held.items()))
+        return [lease for leases in found for lease in leases]
 
     async def _end(self, late: tuple[str, Lease] | None, others: Sequence[tuple[str, Lease]]) -> None:
         """End the process. `late` is None for an attempt that lost its job: there is nothing to settle."""
@@ -124,7 +133,7 @@ class Overtime:
         """Settle the attempt as its runner would have; a job that was asked to stop ends cancelled by that."""
         record = await read_record(self._transitions.store, keys, lease.key)
         rules = rules_for(self._to.policies[keys.platform], record.options)
-        now_ms, started_ms = await read_clock(self._transitions.store), record.started_ms or 0
+        now_ms, started_ms = await read_clock(self._transitions.store, keys), record.started_ms or 0
         first_ms = record.first_ms or started_ms
         outcome = timed_out(rules, (started_ms - first_ms) / 1000)
         again = again_after(outcome, record.failures + 1, (now_ms - first_ms) / 1000, rules)

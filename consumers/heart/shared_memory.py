@@ -16,8 +16,11 @@ plus one. The number is written last, and a slot without it is free."""
 
 LONGEST_NONCE = 30
 SLOTS = 8192  # leases one process can hold
-BEAT = SLOT.size * SLOTS  # behind the slots: when the last good beat was sent; the one thing a heart writes
-REACH = BEAT + 8  # behind that: how many slots were ever used, so that no look goes over all of them
+PLATFORMS = 65536  # as many as a slot can name; memory that is not used costs nothing
+BEAT = SLOT.size * SLOTS  # behind the slots: when the last good beat was sent, on any platform and on each
+REACH = BEAT + 8 * (
+    1 + PLATFORMS
+)  # behind that, which is all that a heart writes: how many slots were ever used, so that no look goes over all of them
 NOTE = REACH + 2  # behind that: two bytes of length and a note
 LONGEST_NOTE = 2046
 SIZE = NOTE + 2 + LONGEST_NOTE
@@ -88,12 +91,15 @@ class LeaseTable:
         """The nonces of attempts that were not told to stop yet."""
         return {self._nonce(slot) for slot, _ in self._in_use() if not self._told[slot]}
 
-    def beat(self, sent: float) -> None:
-        """Note when a beat was sent that arrived."""
+    def beat(self, sent: float, platforms: Iterable[int]) -> None:
+        """Note when a beat was sent that arrived on these platforms."""
         self._beat[0] = sent
+        for number in platforms:
+            self._beat[1 + number] = sent
 
-    def last_beat(self) -> float:
-        return self._beat[0]
+    def last_beat(self, platform: int | None = None) -> float:
+        """When the last beat was sent that arrived, on this platform or on any."""
+        return self._beat[0 if platform is None else 1 + platform]
 
     def _in_use(self) -> Iterator[tuple[int, int]]:
         """Each slot in use, and the number in it."""

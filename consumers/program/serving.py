@@ -69,7 +69,7 @@ async def serve(plan: Plan, shutdown: Shutdown) -> int:
     settings, streams = plan.settings, plan.streams
     # A link that went dead is given up well before the lease is.
     patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
-    async with Store(plan.url, streams.keyspace, answer_seconds=patience) as store:
+    async with Store(plan.url, streams.keyspace(plan.url), answer_seconds=patience) as store:
         fitness = Fitness(store, "consumer")
         if not await wait_for(fitness, shutdown):
             return 0

@@ -72,7 +72,7 @@ class AllJobsStream(EventSourceResponse):
                 self._live.counters.clients -= 1
 
     async def _frames(self) -> AsyncIterator[bytes]:
-        if not self._live.heard.is_set():
+        if not self._live.heard.on_any(self._platforms):
             yield STREAM_ID + (farewell() if self._live.closing else store_away())
             return
         yield STREAM_ID + greeting() + (RESET if self._missed else b"")

@@ -1,10 +1,13 @@
-"""The feed: one blocking read for all platforms of this process, while there is a stream to serve."""
+"""The feed: one blocking read for all platforms, on a cluster one for each slot, while this process has clients."""
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from tailrace.gateway.live.live import AWAY, LONGEST_PAUSE_SECONDS, Live
+import anyio
+
+from tailrace.gateway.live.live import Live
+from tailrace.gateway.live.log_reader import AWAY, LONGEST_PAUSE_SECONDS
 from tailrace.streams.history.events import entry_order
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.replies import FEED_COUNT, FeedEnd, read_feed, read_feed_ends, to_hints
@@ -27,34 +30,50 @@ class Feed:
         self._streams: dict[str, str] = {}  # of which it was last heard
 
     async def run(self) -> None:
-        pause_seconds = 0.0
         while True:
+            self._streams = {self._store.keys(name)["events"]: name for name in self._platforms}
+            groups = self._store.groups(list(self._streams))
+            async with anyio.create_task_group() as tasks:
+                for names in groups:
+                    tasks.start_soon(self._follow, names, len(groups) == 1)
+
+    def _are_all(self) -> bool:
+        """Whether no platform has come since the streams were named."""
+        return len(self._streams) == len(self._platforms)
+
+    async def _follow(self, names: Sequence[str], whole: bool) -> None:
+        """Read some streams, which fail as one. `whole`: these are all."""
+        platforms = [self._streams[name] for name in names]
+        meant = [] if whole else platforms
+        pause_seconds = 0.0
+        while self._are_all():
+            self._live.heard.note(platforms, read=False)
             await self._live.watched.wait()
+            if not self._are_all():
+                return
             try:
                 async with self._store.blocking(BLOCK_SECONDS) as store:
-                    self._streams = {store.keys(name)["events"]: name for name in self._platforms}
-                    ends = await read_feed_ends(store, self._streams)
+                    ends = await read_feed_ends(store, names)
                     if pause_seconds:
                         log.info("store_is_back")
                         pause_seconds = 0.0
                     # What happened before this moment is in the logs, what comes after it is in the feed.
-                    self._live.doubt()
-                    self._live.heard.set()
+                    self._live.doubt(*meant)
+                    self._live.heard.note(platforms, read=True)
                     await self._listen(store, ends)
             except Exception as error:  # most often the store is away; but no error may end the feed
+                self._live.heard.note(platforms, read=False)
                 if not pause_seconds:
                     log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
                 # The logs may be there even if the feed is not. Streams of all jobs hear of it when the store is back.
-                self._live.compare() if isinstance(error, AWAY) else self._live.doubt()
-            finally:
-                self._live.heard.clear()
+                self._live.compare(*meant) if isinstance(error, AWAY) else self._live.doubt(*meant)
 
     async def _listen(self, store: Store, ends: dict[str, FeedEnd]) -> None:
         cursors = {name: end.cursor for name, end in ends.items()}
         read = {name: end.added for name, end in ends.items()}  # entries up to the cursor, of all there ever were
-        while self._live.watched.is_set() and len(self._streams) == len(self._platforms):
+        while self._live.watched.is_set() and self._are_all():
             news = await read_feed(store, cursors, int(BLOCK_SECONDS * 1000))
             for name, entries in news.items():
                 platform, newest = self._streams[name], entries[-1][0].decode()
@@ -67,7 +86,8 @@ class Feed:
                     cursors[name], read[name] = end.cursor, end.added
                 else:
                     cursors[name], read[name] = newest, read[name] + len(entries)
-        self._live.heard.clear()  # at once: a client that comes now waits until it is read again
+        # At once: a client that comes now waits until it is read again.
+        self._live.heard.note([self._streams[name] for name in cursors], read=False)
 
 
 def was_cut(end: FeedEnd, read: int, more: int) -> bool:

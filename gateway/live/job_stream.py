@@ -16,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from tailrace.gateway.live.channel import Channel
 from tailrace.gateway.live.frames import END, HEADERS, PING, RESET, farewell, greeting, store_away
-from tailrace.gateway.live.live import AWAY, Live
+from tailrace.gateway.live.live import Live
+from tailrace.gateway.live.log_reader import AWAY
 from tailrace.gateway.live.outlets import outlet_of
 from tailrace.streams.history.pages import number_of
 from tailrace.streams.keys import PlatformKeys

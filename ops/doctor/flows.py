@@ -121,7 +121,7 @@ async def check_parents(store: Store, keys: PlatformKeys, records: Iterable[Reco
 async def check_outbox(store: Store, keys: PlatformKeys) -> list[Finding]:
     """News for other platforms that are not delivered: no consumer of this one lives, or the other one refuses them."""
     oldest = await store.command("XRANGE", keys["outbox"], "-", "+", "COUNT", 1)
-    if not oldest or await read_clock(store) - int(oldest[0][0].partition(b"-")[0]) < LATE_SECONDS * 1000:
+    if not oldest or await read_clock(store, keys) - int(oldest[0][0].partition(b"-")[0]) < LATE_SECONDS * 1000:
         return []
     says = f"its outbox holds news that were not delivered for over {LATE_SECONDS} s"
     return [wrong(keys.platform, says, REPAIR, remedy="relay")]

@@ -23,7 +23,7 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
-from tailrace.streams.process.data_folder import is_taken, locks, ping
+from tailrace.streams.process.data_folder import is_taken, locks, ping, serves
 
 # The server and its lifeline. stdin is a pipe whose other end only the owner holds: when the owner ends,
 # however it ends, `read` returns. Whichever goes first, server or owner, the whole process group follows.
@@ -191,6 +191,11 @@ class OwnStore:
         self._ownership = Ownership(self.folder)
 
     @property
+    def nodes(self) -> list[Self]:
+        """The servers to look after: this one."""
+        return [self]
+
+    @property
     def url(self) -> str:
         if self.port is None:
             return "unix://" + quote(str(self.socket))
@@ -209,7 +214,7 @@ class OwnStore:
             log_start = self.log.stat().st_size if self.log.exists() else 0
             self._launch()
             self._wait_for_answer(log_start)
-            self._tell_others()
+            tell_others(self.folder, self.url, self.settings)
         except OSError as error:
             self.stop()
             raise NoStore(self._unwritable(error)) from None
@@ -220,18 +225,6 @@ class OwnStore:
 
     def _unwritable(self, error: OSError) -> str:
         return f"the data folder {self.folder} cannot be written: {error.strerror}"
-
-    def _tell_others(self) -> None:
-        facts = {
-            "pid": os.getpid(),
-            "url": self.url,
-            "settings": dict(self.settings),
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        whole = self.folder / "store.json.new"
-        with open_private(whole, "w") as file:
-            file.write(json.dumps(facts) + "\n")
-        whole.rename(self.folder / "store.json")
 
     def stop(self) -> None:
         """End the server as the death of its owner would, and free the folder."""
@@ -287,7 +280,7 @@ class OwnStore:
         started = time.monotonic()
         patience = started + START_SECONDS
         told = False
-        while (answer := ping(self.url)) != "+PONG":
+        while not serves(answer := ping(self.url)):
             if answer.startswith("-LOADING"):
                 patience = time.monotonic() + START_SECONDS
                 if not told and time.monotonic() - started > 0.5:
@@ -315,6 +308,20 @@ class OwnStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def tell_others(folder: Path, url: str, settings: Mapping[str, str]) -> None:
+    """Say in the folder where its store is, for commands in another terminal."""
+    facts = {
+        "pid": os.getpid(),
+        "url": url,
+        "settings": dict(settings),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    whole = folder / "store.json.new"
+    with open_private(whole, "w") as file:
+        file.write(json.dumps(facts) + "\n")
+    whole.rename(folder / "store.json")
 
 
 def free_port(port: int, host: str = "127.0.0.1") -> int:

@@ -16,7 +16,7 @@ def find_running(data: Path) -> str | None:
         url: str = json.loads((data / "store.json").read_text())["url"]
     except (OSError, ValueError, LookupError):
         return None
-    return url if is_taken(data) and ping(url) == "+PONG" else None
+    return url if is_taken(data) and serves(ping(url)) else None
 
 
 def settings_of(data: Path) -> dict[str, str]:
@@ -29,7 +29,7 @@ def settings_of(data: Path) -> dict[str, str]:
 
 def ping(url: str) -> str:
     """What the server answers to PING: `+PONG`, an error such as `-LOADING …`, or nothing."""
-    address = urlsplit(url)
+    address = urlsplit(url.partition(",")[0])  # of a cluster, its first node
     unix = address.scheme == "unix"
     with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as link:
         link.settimeout(1.0)
@@ -39,6 +39,11 @@ def ping(url: str) -> str:
             return link.recv(1024).decode().strip()
         except OSError:
             return ""
+
+
+def serves(answer: str) -> bool:
+    """Whether a server that answers this takes commands, perhaps with a password."""
+    return answer == "+PONG" or answer.startswith("-NOAUTH")
 
 
 def is_taken(data: Path) -> bool:

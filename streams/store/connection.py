@@ -1,11 +1,13 @@
-"""The store: the way to its server, and the names of what is kept there."""
+"""The store: the way to its server or servers, and the names of what is kept there."""
 
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Self
+from urllib.parse import unquote, urlsplit
 
 from tailrace.streams.functions import Script
 from tailrace.streams.keys import Keyspace, PlatformKeys
-from tailrace.streams.store.addresses import SENTINEL_SCHEMES
+from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
+from tailrace.streams.store.cluster import Cluster
 from tailrace.streams.store.node import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -16,6 +18,7 @@ from tailrace.streams.store.node import (
     info_fields,
 )
 from tailrace.streams.store.sentinel import SentinelDoor
+from tailrace.streams.store.slots import slot_of
 from tailrace.streams.store.wire import Door
 
 __all__ = ["ANSWER_SECONDS", "Command", "ServerRefusal", "Store", "check_role", "info_fields"]
@@ -37,7 +40,14 @@ class Store:
         """`beside`: another way of this process to the same store."""
         self.url = url
         self.keyspace = keyspace
-        self._server: Node = Node(door_of(url), answer_seconds, beside._server.ways if beside else None)
+        other = beside._server if beside else None
+        self._server: Node | Cluster
+        if url.startswith(CLUSTER_SCHEMES):
+            self._server = Cluster(url, answer_seconds, other if isinstance(other, Cluster) else None)
+        else:
+            door, ways = door_of(url), other.ways if isinstance(other, Node) else None
+            self._server = Node(name_in(url), door, answer_seconds, ways)
+        self.clustered = isinstance(self._server, Cluster)
 
     def keys(self, platform: str) -> PlatformKeys:
         """The keys of a platform in this store."""
@@ -60,6 +70,35 @@ class Store:
         """Close every connection to this server: it is the wrong one now. The next call connects again by name."""
         self._server.leave(why)
 
+    def groups(self, keys: Sequence[str]) -> list[list[str]]:
+        """Keys in groups that one command may name: all of them, or on a cluster those of each slot.
+
+        A group also fails as one: its server answers, or it does not.
+        """
+        if not self.clustered:
+            return [list(keys)]
+        groups: dict[int, list[str]] = {}
+        for key in keys:
+            groups.setdefault(slot_of(key), []).append(key)
+        return list(groups.values())
+
+    def apart(self, platforms: Iterable[str]) -> list[list[str]]:
+        """Platforms in groups of which one may fail while the others work."""
+        of_key = {self.keys(platform).prefix: platform for platform in platforms}
+        return [[of_key[key] for key in group] for group in self.groups(list(of_key))]
+
+    async def nodes(self) -> list[Node]:
+        """The server, or on a cluster every node that has slots."""
+        return await self._server.nodes()
+
+    async def node_of(self, platform: str) -> Node:
+        """The server that has a platform."""
+        return await self._server.node_of(self.keys(platform).prefix)
+
+    def uncovered(self) -> list[str]:
+        """The slots of a cluster that no node has, as ranges."""
+        return self._server.map.uncovered() if isinstance(self._server, Cluster) else []
+
     def run(
         self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
     ) -> Coroutine[Any, Any, Any]:
@@ -75,6 +114,12 @@ class Store:
     def commands(self, commands: Iterable[Command]) -> Coroutine[Any, Any, list[Any]]:
         """Several commands in one trip, in order. The first refusal is raised."""
         return self._server.commands(commands)
+
+
+def name_in(url: str) -> str:
+    """Where a server is, without the password."""
+    parts = urlsplit(url)
+    return unquote(parts.path) if parts.scheme == "unix" else parts.netloc.rpartition("@")[2]
 
 
 def door_of(url: str) -> Door | SentinelDoor:

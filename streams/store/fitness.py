@@ -1,10 +1,14 @@
 """Is this server fit to keep jobs? Looked at when a process starts, and every minute while it runs."""
 
+import asyncio
+from collections.abc import Mapping
+
 import anyio
 
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
 from tailrace.streams.process.logs import get_logger
-from tailrace.streams.store.connection import ServerRefusal, Store, check_role, info_fields
+from tailrace.streams.store.connection import Store
+from tailrace.streams.store.node import Command, Node, ServerRefusal, check_role, info_fields
 from tailrace.streams.store.roles import RoleName, commands
 
 log = get_logger()
@@ -16,10 +20,13 @@ SECTIONS = ("server", "memory", "persistence", "replication", "cluster")
 
 WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO tells of the append-only file
 
-NOT_FROM_SCRIPTS = {  # and how to ask for them: the server looks at permissions before it looks at arguments
+# And how to ask for them: the server looks at permissions before it looks at arguments.
+NOT_FROM_SCRIPTS: dict[str, Command] = {
     "BLPOP": ("BLPOP", "tailrace-probe", "never"),
     "EVALSHA": ("EVALSHA", "0" * 40, 0),
 }
+
+ONLY_ON_CLUSTERS: dict[str, Command] = {"ASKING": ("ASKING",)}  # and CLUSTER SLOTS, without which nothing works
 
 # Asks for each command whether this user may run it. A script that may not write is refused every write, but only after
 # the server has looked at the user's permissions, so nothing changes. How many arguments each takes is found by trying.
@@ -86,26 +93,43 @@ class Fitness:
 async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]:
     """Refuse a server that would lose jobs; return what is allowed but not recommended, as sentences.
 
-    The user must be allowed to do the work of this role; of all roles if none is named.
+    The user must be allowed to do the work of this role; of all roles if none is named. On a cluster each node is
+    looked at. One that does not answer is named: the platforms of others go on.
     """
-    replies = await store.commands([("INFO", section) for section in SECTIONS])
+    nodes = await store.nodes()
+    looks = (check_node(node, role, clustered=store.clustered) for node in nodes)
+    found = await asyncio.gather(*looks, return_exceptions=True)
+    down = [error for error in found if isinstance(error, NoStore)]
+    advice: list[str] = []
+    for node, said in zip(nodes, found, strict=True):
+        if isinstance(said, NoStore) and len(down) < len(nodes):
+            advice.append(f"node {node.name} does not answer, and jobs of its platforms wait: {said}")
+        elif isinstance(said, BaseException):
+            raise said
+        else:
+            advice += [sentence if not store.clustered else f"node {node.name}: {sentence}" for sentence in said]
+    if uncovered := store.uncovered():
+        advice.append(f"no node of the cluster serves slots {', '.join(uncovered)}; jobs of their platforms wait")
+    return advice
+
+
+async def check_node(node: Node, role: RoleName | None, *, clustered: bool) -> list[str]:
+    """The same for one server."""
+    replies = await node.commands([("INFO", section) for section in SECTIONS])
     server, memory, persistence, replication, cluster = [info_fields(raw) for raw in replies]
     if int(server.get("redis_version", "7").partition(".")[0]) < 7:  # a Valkey tells which Redis it is like
         raise UnfitStore("the store is older than Redis 7.0 or Valkey 7.2; take a newer one")
     policy = memory.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         raise UnfitStore(f"the store evicts keys ({policy}) and would drop jobs; set `maxmemory-policy noeviction`")
-    if cluster.get("cluster_enabled") == "1":
-        raise UnfitStore(
-            "the store runs in cluster mode, and this version talks to a single server; "
-            "give the address of a server with `cluster-enabled no`"
-        )
+    if cluster.get("cluster_enabled") == "1" and not clustered:
+        raise UnfitStore(f"the store runs in cluster mode; write REDIS_URL as redis+cluster://{node.name}")
     try:
         check_role(replication)
     except NoStore as error:
-        store.leave_server(str(error))
+        node.leave(str(error))
         raise
-    await check_commands(store, role)
+    await check_commands(node, role, NOT_FROM_SCRIPTS | ONLY_ON_CLUSTERS if clustered else NOT_FROM_SCRIPTS)
     advice = []
     if persistence.get("aof_enabled") != "1":
         advice.append("the store keeps no append-only file: jobs are lost when it restarts; set `appendonly yes`")
@@ -115,16 +139,16 @@ async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]
     return advice
 
 
-async def check_commands(store: Store, role: RoleName | None) -> None:
+async def check_commands(node: Node, role: RoleName | None, others: Mapping[str, Command]) -> None:
     """Refuse a server that does not let this user run all that is sent."""
     asked = commands(role)
     from_scripts = [command for command in asked if command not in NOT_FROM_SCRIPTS]
-    refused = [command.decode() for command in await store.command("EVAL", PROBE, 0, *from_scripts)]
-    for name, question in NOT_FROM_SCRIPTS.items():
+    refused = [command.decode() for command in await node.command("EVAL", PROBE, 0, *from_scripts)]
+    for name, question in others.items():
         if name == "BLPOP" and role and name not in asked:
             continue
         try:
-            await store.command(*question)
+            await node.command(*question)
         except ServerRefusal:
             continue
         except AccessDenied as error:

@@ -66,7 +66,16 @@ async def read_names(store: Store) -> dict[str, str]:
 async def write_policy(
     transitions: Transitions, platform: str, policy: Policy, before: KeptPolicy | None, declared: str = ""
 ) -> bool:
-    """Write a policy over the one that was read; False: there is another one by now."""
+    """Write a policy over the one that was read; False: there is another one by now.
+
+    Raises `WrongField` where it would move the keys of the platform: its jobs would not be found any more.
+    """
+    tag = policy.placement or (policy.lane if transitions.store.clustered else None)
+    if tag != transitions.store.keyspace.tags.get(platform):
+        field = "placement" if policy.placement else "lane"
+        raise WrongField(
+            field, "decides where the keys of a platform are: say it in TAILRACE_CONFIG before its first job"
+        )
     store, mark = transitions.store, secrets.token_hex(8)
     await store.command("HSET", store.keyspace.platforms, platform, UNDER_WAY + mark)
     version = before.version if before else 0

@@ -40,8 +40,9 @@ class Entrance(Protocol):
 class Node:
     """One server as this process reaches it."""
 
-    def __init__(self, door: Entrance, answer_seconds: float, ways: "WeakSet[Node] | None" = None) -> None:
-        """`ways`: the other ways of this process to the same server."""
+    def __init__(self, name: str, door: Entrance, answer_seconds: float, ways: "WeakSet[Node] | None" = None) -> None:
+        """`name` is for people; `ways`: the other ways of this process to the same server."""
+        self.name = name
         self.ways: WeakSet[Node] = WeakSet() if ways is None else ways
         self.ways.add(self)
         self.door = door
@@ -63,6 +64,12 @@ class Node:
             if way._wire:
                 way._wire.close(why)
 
+    async def nodes(self) -> "list[Node]":
+        return [self]
+
+    async def node_of(self, _: str) -> "Node":
+        return self
+
     async def run(
         self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
     ) -> Any:
@@ -78,7 +85,7 @@ class Node:
         reply = await wire.send(hiredis.pack_command(("EVALSHA", script.sha, len(keys), *keys, *args)))
         if isinstance(reply, hiredis.ReplyError):
             if not str(reply).startswith("NOSCRIPT"):
-                raise self._refused(reply)
+                raise self.refused(reply)
             return await self.command("EVAL", script.text, len(keys), *keys, *args)
         return reply
 
@@ -88,17 +95,26 @@ class Node:
 
     async def commands(self, commands: Iterable[Command]) -> list[Any]:
         """Several commands in one trip, in order. The first refusal is raised."""
+        replies = await self.trip([hiredis.pack_command(command) for command in commands])
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise self.refused(reply)
+        return replies
+
+    async def trip(self, packed: Sequence[bytes]) -> list[Any]:
+        """Send packed commands; their answers in order, among which a refusal is a `hiredis.ReplyError`."""
         wire = self._wire
         if wire is None or wire.closed or self._passed < self._queued:
             wire = await self._open()
-        answers = [wire.send(hiredis.pack_command(command)) for command in commands]
-        replies = [await answer for answer in answers]
-        for reply in replies:
-            if isinstance(reply, hiredis.ReplyError):
-                raise self._refused(reply)
-        return replies
+        answers = [wire.send(each) for each in packed]
+        return [await answer for answer in answers]
 
-    def _refused(self, reply: hiredis.ReplyError) -> Exception:
+    @property
+    def is_open(self) -> bool:
+        return self._wire is not None and not self._wire.closed
+
+    def refused(self, reply: hiredis.ReplyError) -> Exception:
+        """What a refusal means for us. After one that says so, this server is left."""
         error = explain(reply)
         if str(reply).startswith(ELSEWHERE):
             self.leave(str(error))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store, info_fields
 
 
@@ -29,9 +30,10 @@ async def ping(store: Store) -> None:
     await store.command("PING")
 
 
-async def read_clock(store: Store) -> int:
-    """The time of the server in milliseconds."""
-    return to_ms(await store.command("TIME"))
+async def read_clock(store: Store, keys: PlatformKeys) -> int:
+    """The time of the server that has a platform, in milliseconds."""
+    clock, _ = await store.commands([("TIME",), ("EXISTS", keys["control"])])
+    return to_ms(clock)
 
 
 def to_ms(clock: Sequence[bytes]) -> int:

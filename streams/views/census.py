@@ -14,6 +14,7 @@ from tailrace.streams.replies import read_args, read_jobs
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.server import to_ms
+from tailrace.streams.views.apart import look_apart
 from tailrace.streams.words import Count, JobId, Percent, PlatformName, Seconds, Time
 
 PAGE = 250  # running jobs that are read in one trip
@@ -58,8 +59,15 @@ class Census(NamedTuple):
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     """Count and name. What waits is what stands in line, has no lease and does not rest until a later time.
 
-    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the line.
+    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the line. What a node of a
+    cluster has that does not answer is left out.
     """
+    looked = await look_apart(store, platforms, lambda group: count_group(store, group))
+    running = [job for census in looked.answers for job in census.running]
+    return Census(running, {name: count for census in looked.answers for name, count in census.waiting.items()})
+
+
+async def count_group(store: Store, platforms: Sequence[str]) -> Census:
     all_keys = [store.keys(platform) for platform in platforms]
     commands: list[Command] = [("TIME",)]
     for keys in all_keys:

@@ -16,6 +16,7 @@ from tailrace.streams.replies import to_record, which
 from tailrace.streams.states import State, Status
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.server import read_clock
+from tailrace.streams.views.apart import look_apart
 from tailrace.streams.words import Count, PlatformName, Seconds, Time
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
@@ -47,19 +48,29 @@ class Overview(Struct, frozen=True, rename="camel"):
     paused_by: str | None
     paused_since: Time | None
     held_seconds: Seconds | None  # a handler found a rate exceeded: nothing starts before that
+    unavailable: str | None = None  # why its node of the cluster does not answer: nothing is known of it then
 
 
 async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
     """Every platform in a few trips, however many there are; one without any job costs one look."""
+    names = list(platforms)
+    looked = await look_apart(store, names, lambda group: overviews_of(store, group))
+    seen = {each.platform: each for found in looked.answers for each in found}
+    return [seen.get(name) or unused(name, str(looked.down[name])) for name in names]
+
+
+async def overviews_of(store: Store, platforms: Sequence[str]) -> list[Overview]:
     all_keys = [store.keys(platform) for platform in platforms]
-    now_ms, seen = await asyncio.gather(read_clock(store), which(store, all_keys, SEEN))
+    if not all_keys:
+        return []
+    now_ms, seen = await asyncio.gather(read_clock(store, all_keys[0]), which(store, all_keys, SEEN))
     used = [keys for keys in all_keys if keys.platform in seen]
     overviews = {each.platform: each for each in await look_at(store, used, now_ms)}
     return [overviews.get(keys.platform) or unused(keys.platform) for keys in all_keys]
 
 
-def unused(platform: str) -> Overview:
-    return Overview(platform, 0, 0, 0, 0, 0, 0, 0, None, False, None, None, None)
+def unused(platform: str, unavailable: str | None = None) -> Overview:
+    return Overview(platform, 0, 0, 0, 0, 0, 0, 0, None, False, None, None, None, unavailable)
 
 
 async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:

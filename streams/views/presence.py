@@ -4,9 +4,9 @@ No clock but our own counts: the store's time and the consumers' may jump, a cou
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -19,7 +19,10 @@ from tailrace.streams.messages import About
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.apart import look_apart
 from tailrace.streams.views.corrupt import of_each
+
+T = TypeVar("T")
 
 DEADLINE_SECONDS = 10.0  # of a consumer that does not tell its own: one that is silent for as long is not alive
 PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise
@@ -69,8 +72,7 @@ class Presence:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transitions = transitions
-        self._keys = [transitions.store.keys(platform) for platform in platforms]
-        self._platforms = {keys.platform for keys in self._keys}
+        self._platforms = list(platforms)
         self._patience_seconds = patience_seconds
         self._clock = clock
         self._watches: dict[str, Watch] = {}
@@ -128,7 +130,17 @@ class Presence:
             except ServerRefusal as error:
                 raise BrokenOperation(str(error)) from None
 
-        return await of_each(self._keys, ask)
+        return (await self._each(ask))[0]
+
+    async def _each(
+        self, ask: Callable[[Sequence[PlatformKeys]], Awaitable[Sequence[T]]]
+    ) -> tuple[dict[str, T], set[str]]:
+        """What a question brings of each platform, and the platforms whose node of a cluster does not answer."""
+        store = self._transitions.store
+        looked = await look_apart(
+            store, self._platforms, lambda group: of_each([store.keys(name) for name in group], ask)
+        )
+        return {name: answer for answers in looked.answers for name, answer in answers.items()}, set(looked.down)
 
     def _is_ours(self, job_id: str) -> bool:
         try:
@@ -137,7 +149,7 @@ class Presence:
             return False
 
     async def _look(self) -> float:
-        looks = await of_each(self._keys, self._transitions.observe)
+        looks, down = await self._each(self._transitions.observe)
         now = self._clock()
         await self._learn_deadlines({owner for beats in looks.values() for owner in beats})
         continuous = self._looked is not None and now - self._looked <= CONTINUITY_SECONDS
@@ -154,6 +166,9 @@ class Presence:
             watch.counters = seen
             watch.deadline_seconds = self._deadlines.get(owner, DEADLINE_SECONDS)
             self._watches[owner] = watch
+        for owner, watch in known.items():
+            if watch.counters.keys() & down:  # it may beat where we cannot look
+                self._watches.setdefault(owner, watch)
         return now
 
     async def _learn_deadlines(self, owners: set[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tailrace.consumers.heart.heart import MOST_HELD
+from tailrace.consumers.heart.heartbeat import MOST_HELD
 from tailrace.consumers.heart.recovery import ENLIST_SHARE
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.ops.up.own_store import OwnStore

@@ -54,7 +54,7 @@ async def test_a_consumer_whose_heart_is_cut_off_claims_nothing_and_goes_on_by_i
         await bench.end_of(await bench.submit("quick"))
         link.cut()
 
-        await eventually("the last good beat is too old", lambda: said(not consumer._may_claim()))
+        await eventually("the last good beat is too old", lambda: said(not consumer._may_claim(0)))
         job_id = await bench.submit("quick")
         single = await bench.submit("quick", platform="single")
         await anyio.sleep(0.5)  # a claim would come within milliseconds
@@ -99,7 +99,7 @@ async def test_a_heart_that_the_store_refuses_lives_on_and_beats_as_soon_as_it_m
         try:
             link.cut()
             await link.heal()
-            await eventually("the last good beat is too old", lambda: said(not consumer._may_claim()))
+            await eventually("the last good beat is too old", lambda: said(not consumer._may_claim(0)))
         finally:
             await bench.store.command("CONFIG", "SET", setting, opened)
         await bench.end_of(await bench.submit("quick"))
@@ -115,7 +115,7 @@ async def test_an_outage_is_told_once_at_its_beginning_and_once_at_its_end(
         link.cut()
         await anyio.sleep(2.5)  # a dozen beats that fail
         await link.heal()
-        await eventually("it beats again", lambda: said(consumer._may_claim()))
+        await eventually("it beats again", lambda: said(consumer._may_claim(0)))
         assert consumer._supervisor.process is heart, "a heart whose beats fail is not started again"
     logged = capfd.readouterr()
     told = (logged.out + logged.err).splitlines()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.consumers.heart.mender import EVERY_SECONDS, Mender
+from tailrace.consumers.heart.upkeep.mender import EVERY_SECONDS, Mender
 from tailrace.streams.keys import GROUP, PlatformKeys
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions

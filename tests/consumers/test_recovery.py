@@ -59,7 +59,8 @@ async def watched(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         return b""
 
     monkeypatch.setattr("tailrace.consumers.heart.heart.read_line", nothing_is_said)
-    monkeypatch.setattr("tailrace.consumers.heart.heart.tell", lambda news: True)
+    for module in ("heart", "heartbeat"):
+        monkeypatch.setattr(f"tailrace.consumers.heart.{module}.tell", lambda news: True)
     table, transitions = LeaseTable(), Watched(desk.store)
     pace = {"beat_seconds": 0.2, "deadline_seconds": 0.6, "reap_seconds": 0.2, "obey_seconds": 5.0}
     who = {"url": desk.store.url, "owner": "observer", "consumer_pid": os.getpid(), "table_fd": table.fd}

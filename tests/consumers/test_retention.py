@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.consumers.heart.retention import Retention
+from tailrace.consumers.heart.upkeep.retention import Retention
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
 from tailrace.streams.store.connection import Store
@@ -16,7 +16,7 @@ PLATFORMS = ("ably", "kurly")
 async def test_a_corrupt_platform_does_not_hold_up_the_retention_of_another(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tailrace.consumers.heart.retention.FORGET_BATCH", 4)
+    monkeypatch.setattr("tailrace.consumers.heart.upkeep.retention.FORGET_BATCH", 4)
     instructions = told(*PLATFORMS, policy=Policy(keep_completed_seconds=0))
     async with Store(valkey_url) as store:
         desk = Desk(store, "kurly")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
 
-from tailrace.consumers.heart.schedules import APART_SECONDS, Ticker
+from tailrace.consumers.heart.upkeep.schedules import APART_SECONDS, Ticker
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.keys import PlatformKeys

@@ -62,7 +62,8 @@ def test_the_consumer_sees_when_the_last_good_beat_was_sent() -> None:
     mine = LeaseTable()
     theirs = LeaseTable(os.dup(mine.fd))
     assert mine.last_beat() == 0.0
-    theirs.beat(12.5)
-    assert mine.last_beat() == 12.5
+    theirs.beat(12.5, [1])
+    assert mine.last_beat() == mine.last_beat(1) == 12.5
+    assert mine.last_beat(0) == 0.0, "a beat on one platform says nothing of another"
     theirs.close()
     mine.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.consumers.attempts.flows import JOIN_PAGE
-from tailrace.consumers.heart.heart import MOST_HELD
+from tailrace.consumers.heart.heartbeat import MOST_HELD
 from tailrace.consumers.reader import MOST
 from tailrace.producers.producer import BATCH, WITH_OPTIONS
 from tailrace.streams.flows.relay import BATCH as RELAY_BATCH

@@ -10,7 +10,7 @@ from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
 from tests.functions.claims import keys_of
 from tests.functions.last_chances import ask, lose_twice
-from tests.support.builders import Desk
+from tests.support.builders import Desk, in_lane
 from tests.support.eventually import eventually
 
 HOUR = 3600.0
@@ -146,7 +146,7 @@ async def test_a_platform_that_is_strict_no_longer_forgets_who_was_first(strict:
 
 
 def lane(store: Store, *names: str, max_running: int = 1) -> list[Desk]:
-    desks = [Desk(store, name, max_running=max_running) for name in names]
+    desks = [Desk(in_lane(store, *names), name, max_running=max_running) for name in names]
     for desk in desks:
         desk.siblings = tuple(name for name in names if name != desk.keys.platform)
     return desks

@@ -14,7 +14,7 @@ from tailrace.streams.views.presence import Presence
 from tailrace.streams.waiting.explain import WaitExplainer
 from tailrace.streams.waiting.reasons import Reason, WhyWaiting
 from tests.functions.why import asking, served, watching
-from tests.support.builders import Desk
+from tests.support.builders import Desk, in_lane
 from tests.support.eventually import eventually
 
 HOUR = 3600.0
@@ -228,6 +228,7 @@ async def test_strict_order_names_the_job_that_nothing_starts_before(store: Stor
 
 
 async def test_a_lane_tells_where_its_slot_is_taken(store: Store) -> None:
+    in_lane(store, "pages", "products")
     desks = [Desk(store, name, max_running=1, lane="goods") for name in ("pages", "products")]
     platforms = Platforms({desk.keys.platform: desk.policy for desk in desks})
     pages, products = desks
@@ -391,6 +392,7 @@ async def test_slots_of_a_silent_consumer_are_not_those_of_the_others(store: Sto
 
 
 async def test_platforms_of_a_lane_share_the_slots_of_a_process(store: Store) -> None:
+    in_lane(store, "pages", "products")
     pages, products = (Desk(store, name, max_running_per_process=1, lane="goods") for name in ("pages", "products"))
     await products.start("x")
     await pages.submit("a")

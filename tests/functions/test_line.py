@@ -147,7 +147,8 @@ async def set_the_scene(desk: Desk, dice: Random) -> int:
 
 async def test_claims_start_jobs_in_the_order_of_their_places(store: Store, dice: Random) -> None:
     for _ in range(20):
-        await store.command("FLUSHALL")
+        for node in await store.nodes():
+            await node.command("FLUSHALL")
         desk = Desk(store, share=0, max_crashes=99)
         count = await set_the_scene(desk, dice)
         waiting = [key for key in (f"j{n}" for n in range(count)) if (await desk.record(key)).state == "waiting"]

@@ -1,5 +1,7 @@
 """Thousands of platforms where nothing happens: no script is called for them, and no call is for all of them."""
 
+import pytest
+
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Policy
 from tailrace.streams.store.connection import Store, info_fields
@@ -18,6 +20,7 @@ async def scripts(store: Store) -> int:
     return sum(int(stats[name].partition("calls=")[2].partition(",")[0]) for name in stats if "eval" in name)
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_platforms_where_nothing_happens_cost_no_script(store: Store) -> None:
     transitions = Transitions(store)
     await store.command("CONFIG", "RESETSTAT")
@@ -42,6 +45,7 @@ async def test_a_platform_where_something_is_due_is_found_among_them(store: Stor
     assert overviews["p78"].waiting == 0
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_a_beat_on_many_platforms_is_several_calls(store: Store) -> None:
     transitions = Transitions(store)
     await transitions.beat([(PLATFORMS[0], [])], "ann")  # the server knows the script

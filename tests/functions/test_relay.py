@@ -26,7 +26,8 @@ async def test_a_child_goes_to_its_platform_and_its_end_comes_back(desk: Desk, r
     assert await relay.deliver(kurly.keys) == 1
     (parent,) = await desk.claim()
     assert await join(desk, parent, "kurly.b", number="2") == [ended({"pages": 3}).decode()]
-    assert not await desk.store.command("EXISTS", desk.keys["outbox"], kurly.keys["outbox"])
+    for keys in (desk.keys, kurly.keys):
+        assert not await desk.store.command("EXISTS", keys["outbox"])
 
 
 async def test_two_relays_deliver_nothing_twice(desk: Desk, relay: Relay) -> None:
@@ -139,10 +140,10 @@ async def test_a_parent_with_corrupt_keys_keeps_its_news(desk: Desk, relay: Rela
     await relay.deliver(desk.keys)
     (child,) = await kurly.claim()
     await kurly.complete(child)
-    await desk.store.command("RENAME", desk.keys.children("a"), "aside")
+    await desk.store.command("RENAME", desk.keys.children("a"), desk.keys.children("aside"))
     await desk.store.command("SET", desk.keys.children("a"), "x")
     assert await relay.deliver(kurly.keys) == 0
-    await desk.store.command("RENAME", "aside", desk.keys.children("a"))
+    await desk.store.command("RENAME", desk.keys.children("aside"), desk.keys.children("a"))
     assert await relay.deliver(kurly.keys) == 1
     assert (await desk.record("a")).state is State.WAITING
 

@@ -48,6 +48,7 @@ async def test_a_schedule_may_begin_paused(desk: Desk) -> None:
     assert await kept(desk) == (ONE, None)
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_a_full_store_takes_no_new_schedule(store: Store, desk: Desk) -> None:
     await store.command("SET", "filler", b"x" * 2_000_000)
     await store.command("CONFIG", "SET", "maxmemory", "1mb")

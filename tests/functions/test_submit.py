@@ -111,6 +111,7 @@ async def test_a_corrupt_record_breaks_only_its_own_submission(desk: Desk) -> No
     assert [held.key for held in await desk.claim(slots=3)] == ["a", "c"]
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_a_full_store_refuses_new_work_and_lets_running_jobs_end(store: Store, desk: Desk) -> None:
     held = await desk.start("a")
     await desk.submit("b")

@@ -1,5 +1,7 @@
 """unschedule: no tick comes any more, and a pause keeps the definition."""
 
+import pytest
+
 from tailrace.streams.schedules import mark_of
 from tailrace.streams.store.connection import Store
 from tests.functions.schedules import ONE, OTHER, kept
@@ -40,6 +42,7 @@ async def test_a_tick_without_a_definition_is_tidied_up(desk: Desk) -> None:
     assert await desk.store.command("DBSIZE") == 0
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_a_schedule_is_paused_and_removed_while_the_store_is_full(store: Store, desk: Desk) -> None:
     await desk.transitions.schedule(desk.keys, "n", "", ONE, 5000)
     await store.command("SET", "filler", b"x" * 2_000_000)

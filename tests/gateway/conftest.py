@@ -20,15 +20,15 @@ LOCKED = {"TAILRACE_API_KEYS": keyrings.SETTING, "TAILRACE_CORS_ORIGINS": "https
 
 
 @pytest.fixture(scope="session")
-def one_gateway(valkey: OwnStore) -> Iterator[str]:
-    with GatewayProcess(valkey.url) as process:
+def one_gateway(one_url: str) -> Iterator[str]:
+    with GatewayProcess(one_url) as process:
         yield process.url
 
 
 @pytest.fixture(scope="session")
-def gateways(valkey: OwnStore, one_gateway: str) -> Iterator[tuple[str, str]]:
+def gateways(one_url: str, one_gateway: str) -> Iterator[tuple[str, str]]:
     """The addresses of two gateway processes. Most tests need only one: the other is started for who asks for both."""
-    with GatewayProcess(valkey.url) as other:
+    with GatewayProcess(one_url) as other:
         yield one_gateway, other.url
 
 
@@ -39,16 +39,16 @@ def gateway(one_gateway: str, valkey_url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def one_locked_gateway(valkey: OwnStore) -> Iterator[str]:
+def one_locked_gateway(one_url: str) -> Iterator[str]:
     """The address of a gateway process that asks for keys."""
-    with GatewayProcess(valkey.url, LOCKED) as process:
+    with GatewayProcess(one_url, LOCKED) as process:
         yield process.url
 
 
 @pytest.fixture(scope="session")
-def locked_gateways(valkey: OwnStore, one_locked_gateway: str) -> Iterator[tuple[str, str]]:
+def locked_gateways(one_url: str, one_locked_gateway: str) -> Iterator[tuple[str, str]]:
     """The addresses of two of them."""
-    with GatewayProcess(valkey.url, LOCKED) as other:
+    with GatewayProcess(one_url, LOCKED) as other:
         yield one_locked_gateway, other.url
 
 

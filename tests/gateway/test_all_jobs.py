@@ -85,6 +85,7 @@ async def test_whoever_is_answered_hears_of_what_happens_next(gateway: str, desk
             assert of(await reading.take(1), f"next-{number}") == [f"research.next-{number} started 1"]
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_who_heard_nothing_before_a_gap_is_told_of_the_gap(valkey_url: str, desk: Desk) -> None:
     async with Link(valkey_url) as link:
         with gateway_thread(link.url) as gateway:

@@ -40,8 +40,8 @@ class Ears(Live):
     def hear(self, platform: str, hints: Sequence[Hint]) -> None:
         self.told += [hint.seq for hint in hints]
 
-    def doubt(self, platform: str | None = None) -> None:
-        self.told.append(f"doubt {platform}")
+    def doubt(self, *platforms: str) -> None:
+        self.told.append(f"doubt {' '.join(platforms) or None}")
 
     async def add(self, first: int, last: int, step: int = 1, keep: int = 10_000) -> None:
         """Entries whose ids are far in the past, where time passes as we like."""

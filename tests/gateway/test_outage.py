@@ -17,7 +17,7 @@ from tests.support.builders import Desk
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.problems import problem_of
-from tests.support.server import empty
+from tests.support.server import flush
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def frail(server: OwnStore) -> OwnStore:
     """The server, whatever the test before did to it: it runs and is empty."""
     if not server.is_alive():
         server.start()
-    empty(server)
+    flush(server.url)
     return server
 
 

@@ -57,6 +57,7 @@ async def test_every_declared_platform_is_listed_with_true_counts(
         "pausedBy": None,
         "pausedSince": None,
         "heldSeconds": None,
+        "unavailable": None,
         "consumers": [],
     }
     assert (listed["hwahae"]["waiting"], listed["ably"]["waiting"]) == (1, 0)

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers.platforms import OTHERS, SHOPS
 from tests.life.asking import STEERED
 from tests.support.deployment import Deployment
-from tests.support.server import QUICK
+from tests.support.server import shaped
 
 
 @asynccontextmanager
 async def lasting(folder: Path) -> AsyncIterator[Deployment]:
     """A deployment on a store of its own, which nobody empties between two tests."""
-    with OwnStore(folder / "data", extra_args=QUICK) as store:
+    with shaped(folder / "data") as store:
         async with Deployment(store.url, folder) as deployment:
             yield deployment
 

@@ -85,7 +85,8 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.wait = self.play.wait
-        self.wait(self.play.command("FLUSHALL"))
+        for node in self.wait(self.play.nodes()):
+            self.wait(node.command("FLUSHALL"))
         self.sides = [self._side("kurly", max_running=1), self._side("research", max_running=0)]
         self.attempts: list[Held] = []  # all that anybody ever heard of, rightful or not
         self.reports: dict[str, int] = {}  # how often each attempt has reported

@@ -228,10 +228,10 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
 ) -> None:
     """The server runs, and then there is no room for the note where it is."""
 
-    def full(self: OwnStore) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(OwnStore, "_tell_others", full)
+    monkeypatch.setattr("tailrace.ops.up.own_store.tell_others", full)
     with pytest.raises(NoStore, match="cannot be written: No space left on device"):
         OwnStore(tmp_path, server=program).start()
     assert not is_taken(tmp_path)

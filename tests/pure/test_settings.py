@@ -191,9 +191,9 @@ def test_a_table_that_is_not_known_is_refused(tmp_path: Path) -> None:
 def test_a_namespace_comes_from_the_environment_or_from_the_file(tmp_path: Path) -> None:
     file = tmp_path / "tailrace.toml"
     file.write_text('namespace = "shop-staging"\n')
-    assert read().keyspace.namespace == ""
-    assert read(TAILRACE_CONFIG=str(file)).keyspace.namespace == "shop-staging"
-    assert read(TAILRACE_CONFIG=str(file), TAILRACE_NAMESPACE="other").keyspace.namespace == "other"
+    assert read().namespace == ""
+    assert read(TAILRACE_CONFIG=str(file)).namespace == "shop-staging"
+    assert read(TAILRACE_CONFIG=str(file), TAILRACE_NAMESPACE="other").namespace == "other"
     with pytest.raises(BadConfiguration, match=r"^TAILRACE_NAMESPACE: a namespace is 1 to 32 .*; 'A B' is none"):
         read(TAILRACE_NAMESPACE="A B")
     file.write_text("namespace = 3\n")

@@ -51,7 +51,7 @@ class AnyRole(Node):
 
 @asynccontextmanager
 async def direct(server: OwnStore) -> AsyncIterator[AnyRole]:
-    node = AnyRole(Door(server.url, 2.0), ANSWER_SECONDS)
+    node = AnyRole(server.url, Door(server.url, 2.0), ANSWER_SECONDS)
     yield node
     await node.aclose()
 

@@ -13,7 +13,7 @@ from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import AccessDenied, UnfitStore
 from tailrace.streams.store import fitness
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, check_fitness
+from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS, ONLY_ON_CLUSTERS, check_fitness
 from tailrace.streams.store.roles import commands
 from tests.gateway.gateways import gateway_thread
 from tests.support.deployment import Deployment
@@ -62,10 +62,10 @@ async def test_a_server_in_cluster_mode_is_refused(server: OwnStore, tmp_path: P
     )
     with clustered:
         async with Deployment(clustered.url, tmp_path) as deployment:
-            with pytest.raises(UnfitStore, match=r"runs in cluster mode, and this version talks to a single server"):
+            with pytest.raises(UnfitStore, match=r"runs in cluster mode; write REDIS_URL as redis\+cluster://127"):
                 await check_fitness(deployment.store)
             for said in await refusals(deployment):
-                assert "cluster-enabled no" in said
+                assert f"redis+cluster://127.0.0.1:{clustered.port}" in said
 
 
 async def user(store: Store, *rules: str) -> str:
@@ -113,7 +113,7 @@ async def test_every_command_that_python_sends_is_asked_for(valkey_url: str) -> 
     asking = {"INFO", "EVAL"}
     other = {"KEYS", "READONLY"}  # a word of the loader, and one of the server
     words = {word for word in sent - asking - other if word.partition("|")[0] in known}
-    assert sorted(words - {*commands(), *NOT_FROM_SCRIPTS}) == []
+    assert sorted(words - {*commands(), *NOT_FROM_SCRIPTS, *ONLY_ON_CLUSTERS, "CLUSTER"}) == []
     assert {"XREAD", "HGETALL", "TIME", "XINFO|STREAM"} <= words
 
 

@@ -18,7 +18,7 @@ from tests.support.sentinels import PASSWORD, Sentinels
 
 @pytest.fixture
 def sentinels(valkey: OwnStore, tmp_path: Path) -> Iterator[Sentinels]:
-    with Sentinels(tmp_path, valkey.server) as watched:
+    with Sentinels(tmp_path, server=valkey.server) as watched:
         yield watched
 
 

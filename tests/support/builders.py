@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from tailrace.streams.history.events import Event, decode_event, event_body
-from tailrace.streams.keys import BANDS, GROUP
+from tailrace.streams.keys import BANDS, GROUP, Keyspace
 from tailrace.streams.leases import read_leases
 from tailrace.streams.messages import BeatReply, Claim, Job, Lease, Record, Step, encode
 from tailrace.streams.operations import Again, BrokenOperation, Operation, call, checked
@@ -50,7 +50,7 @@ NOBODY = "nobody-gave-this"  # a nonce that no claim ever carried
 
 async def dump(store: Store) -> dict[bytes, bytes]:
     """Every key of the store with all it holds."""
-    flat = await store.command("EVAL", DUMP, 0)
+    flat = [word for node in await store.nodes() for word in await node.command("EVAL", DUMP, 0)]
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
@@ -69,7 +69,14 @@ async def untouched(store: Store) -> AsyncIterator[None]:
 
 
 async def forget_scripts(store: Store) -> None:
-    await store.command("SCRIPT", "FLUSH")
+    for node in await store.nodes():
+        await node.command("SCRIPT", "FLUSH")
+
+
+def in_lane(store: Store, *names: str) -> Store:
+    """The same store with the platforms of a lane in one slot, as a cluster has them."""
+    store.keyspace = Keyspace(tags=dict.fromkeys(names, "lane") if store.clustered else {})
+    return store
 
 
 class Look(NamedTuple):

@@ -43,7 +43,7 @@ class Deployment:
             (folder / "tailrace.toml").write_text(config)
             self._environment = {"TAILRACE_CONFIG": str(folder / "tailrace.toml")}
         settings = StreamsSettings.read(Environment({**self._environment, "REDIS_URL": url}))
-        self.store = Store(url, settings.keyspace)
+        self.store = Store(url, settings.keyspace(url))
         self.producer = Producer(Transitions(self.store), settings.platforms)
         self.http = httpx2.AsyncClient(timeout=10.0)
         self.accepted: list[str] = []  # the ledger: every job that was accepted, in order

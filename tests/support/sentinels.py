@@ -1,6 +1,7 @@
 """A primary, its replica and three sentinels that watch them: all real, on loopback."""
 
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,13 +30,13 @@ sentinel failover-timeout {name} 4000
 class Sentinels:
     """`with Sentinels(folder, program) as watched: … watched.url …`."""
 
-    def __init__(self, folder: Path, program: Path) -> None:
+    def __init__(self, folder: Path, *, server: Path) -> None:
         at_once = ("--repl-diskless-sync-delay", "0", "--appendfsync", "everysec")
         self.servers = [
-            OwnStore(folder / name, server=program, port=free_port(), extra_args=at_once) for name in ("one", "two")
+            OwnStore(folder / name, server=server, port=free_port(), extra_args=at_once) for name in ("one", "two")
         ]
         self._folder = folder
-        self._program = program
+        self._program = server
         self._ports = [free_port() for _ in range(3)]
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -45,10 +46,13 @@ class Sentinels:
         return f"redis+sentinel://app:secret@{hosts}/{NAME}/0?sentinel_password={PASSWORD}"
 
     def __enter__(self) -> Self:
+        return self.start()
+
+    def start(self) -> Self:
         try:
             self._start()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.stop()
             raise
         return self
 
@@ -70,6 +74,8 @@ class Sentinels:
                 subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
             )
             log.close()
+        while not all(map(self._told, self._ports)):
+            time.sleep(0.01)
 
     async def ready(self) -> None:
         """Wait until every sentinel knows the replica and the other sentinels."""
@@ -103,6 +109,9 @@ class Sentinels:
         except redis.RedisError:
             return {}
 
+    def flush(self) -> None:
+        self.ask(self.primary(), "FLUSHALL")
+
     @staticmethod
     def ask(server: OwnStore, *command: str) -> None:
         with redis.Redis.from_url(server.url) as client:
@@ -111,6 +120,9 @@ class Sentinels:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         for process in self._processes:
             assert process.stdin
             process.stdin.close()
