@@ -1,6 +1,7 @@
 """Runs a consumer from its settings on: `consume` inside a program of yours, `serve` in a process of its own."""
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -102,6 +103,8 @@ async def consume(
     """
     if isinstance(platforms, str):
         platforms = (platforms,)
+    if signals and threading.current_thread() is not threading.main_thread():
+        raise BadConfiguration("signals: only the main thread hears them; call consume(…, signals=False) here")
     shutdown = Shutdown()
     with shutdown.listening() if signals else nullcontext():
         while not shutdown.drain.is_set():

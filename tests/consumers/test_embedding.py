@@ -111,6 +111,8 @@ async def test_what_is_wrong_is_raised_before_anything_runs() -> None:
         await consume(other, platforms="research")
     with pytest.raises(BadConfiguration, match="the argument PLATFORM names nowhere"):
         await consume(handles, platforms=["nowhere"])
+    with pytest.raises(BadConfiguration, match="signals: only the main thread hears them"):
+        await asyncio.to_thread(asyncio.run, consume(handles))
 
 
 PROGRAM = """

@@ -15,6 +15,7 @@ from tailrace.streams.errors import BadConfiguration
 from tests.support.deployment import Deployment
 
 HANDLERS = """
+import asyncio
 import os
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -80,6 +81,7 @@ async def hangs(attempt: Attempt[dict, Pool]) -> None:
     try:
         await anyio.sleep_forever()
     finally:
+        await asyncio.sleep(0.1)
         note(f"tidied with {attempt.state.uses} uses")
 """
 
