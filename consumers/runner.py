@@ -38,7 +38,7 @@ from tailrace.streams.operations import BrokenOperation, Operation, call, word
 from tailrace.streams.options import handed_options
 from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.process.logs import about, get_logger
-from tailrace.streams.process.tracing import AttemptSpan, enabled
+from tailrace.streams.process.tracing import AttemptSpan, current_traceparent, enabled
 from tailrace.streams.store.commit import Committer, Heard
 
 log = get_logger()
@@ -288,13 +288,14 @@ class Runner:
         """Bring jobs of an attempt in line; what the store answers, page by page."""
         outbound = self._process.outbound
         assert outbound
-        return await outbound.spawn(self._keys, claim, await outbound.check(child, platform, kind, jobs, options))
+        told = {"traceparent": trace_of(claim), **options}
+        return await outbound.spawn(self._keys, claim, await outbound.check(child, platform, kind, jobs, told))
 
     async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> tuple[list[str], list[Any]]:
         """The same for the children that a job carries; their ids as well."""
         outbound = self._process.outbound
         assert outbound
-        new = outbound.nodes(self._keys.id(claim.key), nodes)
+        new = outbound.nodes(self._keys.id(claim.key), nodes, trace_of(claim))
         return [each.job.id for each in new], await outbound.spawn(self._keys, claim, new)
 
     def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
@@ -345,3 +346,8 @@ class Runner:
         if writes:
             self._counters.refused += writes
             self._process.tell_refused(self._keys.id(running.claim.key), running.claim.number, writes)
+
+
+def trace_of(claim: Claim) -> str | None:
+    """The traceparent of what an attempt brings in line: of the open span, else that of its own job."""
+    return current_traceparent() or handed_options(claim.options).traceparent

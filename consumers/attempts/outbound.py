@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tailrace.producers.kinds import NO_BUILT_INS
 from tailrace.producers.producer import LOOK_EVERY, Producer, fingerprint
@@ -14,11 +15,10 @@ from tailrace.streams.flows.envelope import PLACE, FlowNode
 from tailrace.streams.flows.relay import Relay
 from tailrace.streams.flows.spawning import NewJob, child_key, pages, spawning
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.messages import Claim
+from tailrace.streams.messages import Claim, Job
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.logs import get_logger
-from tailrace.streams.process.tracing import current_traceparent
 from tailrace.streams.process.turns import Turns
 from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
 from tailrace.streams.transitions import Transitions
@@ -42,7 +42,6 @@ class Outbound:
         self, child: bool, platform: str, kind: str, jobs: Sequence[tuple[str, bytes]], options: dict[str, Any]
     ) -> list[NewJob]:
         """Jobs that may be brought in line, of keys and args. Raises `WrongField` if they can never be accepted."""
-        options.setdefault("traceparent", current_traceparent())
         told, turns, made = Options(**options), Turns(), []
         for number, (key, args) in enumerate(jobs, start=1):
             job = self._producer.check(Submission(platform, kind, msgspec.json.decode(args), key, told))
@@ -51,10 +50,13 @@ class Outbound:
                 await turns.give_way()
         return made
 
-    def nodes(self, parent: str, nodes: Sequence[FlowNode]) -> list[NewJob]:
-        """The children that a job carries, as they are brought in line. They were checked when it was accepted."""
+    def nodes(self, parent: str, nodes: Sequence[FlowNode], trace: str | None) -> list[NewJob]:
+        """The children that a job carries, as they are brought in line. They were checked when it was accepted.
+
+        `trace`: the traceparent of those that have none of their own.
+        """
         keys = (child_key(parent, PLACE, node.kind, index) for index, node in enumerate(nodes))
-        jobs = [node.job(key) for node, key in zip(nodes, keys, strict=True)]
+        jobs = [traced(node.job(key), trace) for node, key in zip(nodes, keys, strict=True)]
         return [NewJob(job, fingerprint(job)) for job in jobs]
 
     async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob]) -> list[Any]:
@@ -100,3 +102,10 @@ class Outbound:
             log.info("delivery_put_off", platform=keys.platform, error=str(error))
         finally:
             del self._delivering[keys.platform]
+
+
+def traced(job: Job, trace: str | None) -> Job:
+    """The job with this traceparent, unless it has one."""
+    if trace is None or job.options.traceparent:
+        return job
+    return replace(job, options=replace(job.options, traceparent=trace))

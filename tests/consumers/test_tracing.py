@@ -10,7 +10,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tailrace.consumers import Attempt, Handlers
-from tailrace.streams.options import handed_options
+from tailrace.producers import Submission
+from tailrace.producers.flows import children_of
+from tailrace.streams.options import Options, handed_options
 from tailrace.streams.process.tracing import traceparent_of
 from tailrace.streams.replies import read_record
 from tests.consumers.conftest import Bench, serving
@@ -100,6 +102,18 @@ async def test_a_job_that_a_handler_submits_goes_on_with_its_trace(bench: Bench,
         carried = (await bench.end_of(child))[-1].result
     (attempt,) = named(spans, "attempt asks")
     assert carried == f"{PARENT[:36]}{id_of(attempt):016x}-01"
+
+
+async def test_without_an_sdk_jobs_that_a_job_brings_in_line_carry_its_traceparent(bench: Bench) -> None:
+    child = Submission("many", "told")
+    flow = Submission("many", "told", {}, "root", Options(traceparent=PARENT), (child,))
+    async with serving(bench.store, handles):
+        spawned = (await bench.end_of(await bench.submit("asks", traceparent=PARENT)))[-1].result
+        assert (await bench.end_of(spawned))[-1].result == PARENT
+        root = (await bench.producer.submit(flow)).id
+        await bench.end_of(root)
+        (below,) = children_of(root, flow)
+        assert (await bench.end_of(below))[-1].result == PARENT
 
 
 async def test_without_an_sdk_a_job_carries_its_traceparent_and_nothing_else_changes(bench: Bench) -> None:

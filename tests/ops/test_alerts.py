@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tailrace.streams.views.health import Health, PlatformHealth, StoreHealth
 from tailrace.streams.views.overview import unused
 from tailrace.streams.views.presence import ConsumerPresence
 from tests.support.builders import Desk
+from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.https_stand_in import StandIn
 from tests.support.ports import free_port
@@ -242,11 +243,24 @@ async def test_failures_are_counted_from_look_to_look(valkey_url: str) -> None:
         assert "TailraceFailuresGrow" not in {rule.name for rule, _ in (await lookout.look()).ripe}
 
 
-def start(folder: Path, url: str, **variables: str) -> subprocess.Popen[bytes]:
+PATHS = ("/slack/secret-path", "/discord/secret-path")
+
+
+def settings_for(stand_in: StandIn, folder: Path) -> dict[str, str]:
+    (folder / "discord").write_text(f"{stand_in.url}{PATHS[1]}\n")
+    return {
+        "TAILRACE_SLACK_URL": stand_in.url + PATHS[0],
+        "TAILRACE_DISCORD_URL_FILE": str(folder / "discord"),
+        "TAILRACE_ALERTS_CA_FILE": str(stand_in.ca_file),
+        "TAILRACE_ALERTS_ALLOW_PRIVATE": "on",
+    }
+
+
+def start(folder: Path, url: str, *flags: str, **variables: str) -> subprocess.Popen[bytes]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REDIS_", "TAILRACE_"))}
     with (folder / "alerts.log").open("ab") as said:
         return subprocess.Popen(
-            [sys.executable, "-m", "ops", "alerts"],
+            [sys.executable, "-m", "ops", "alerts", *flags],
             cwd=CHECKOUT,
             env={**inherited, "REDIS_URL": url, **variables},
             stdout=said,
@@ -264,15 +278,41 @@ def test_the_command_refuses_a_private_address_and_needs_a_receiver(tmp_path: Pa
     assert "secret-path" not in (tmp_path / "alerts.log").read_text()
 
 
+def test_the_command_sends_a_test_message(stand_in: StandIn, tmp_path: Path) -> None:
+    settings = settings_for(stand_in, tmp_path)
+    assert start(tmp_path, "redis://127.0.0.1:1", "--test", **settings).wait(20) == 0  # no store is needed
+    assert [len(stand_in.texts(path)) for path in PATHS] == [1, 1]
+    stand_in.refusing[PATHS[0]] = 404
+    assert start(tmp_path, "redis://127.0.0.1:1", "--test", **settings).wait(20) == 1
+    assert "secret-path" not in (tmp_path / "alerts.log").read_text()
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(180)
+async def test_a_dead_worker_is_told_of_and_its_successor_resolves_it(
+    deployment: Deployment, stand_in: StandIn, tmp_path: Path
+) -> None:
+    async def said(count: int) -> bool:
+        return len(stand_in.texts(PATHS[0])) == count
+
+    worker = await deployment.consumer("research")
+    watcher = start(tmp_path, deployment.url, **settings_for(stand_in, tmp_path))
+    try:
+        await eventually("it watches", watching(tmp_path, 1))
+        worker.kill_group()
+        await eventually("the dead worker is told of", lambda: said(1), seconds=40)
+        await deployment.consumer("research")
+        await eventually("it is over", lambda: said(2), seconds=90)  # a minute after the watcher began
+    finally:
+        watcher.kill()
+        watcher.wait()
+    firing, resolved = stand_in.texts(PATHS[0])
+    assert firing.startswith("FIRING (critical) WorkerDead: research: 1 of its workers beat no more: ")
+    assert resolved.startswith("RESOLVED WorkerDead: research: after ")
+
+
 async def test_the_command_tells_both_receivers_once_through_a_kill(stand_in: StandIn, tmp_path: Path) -> None:
-    (tmp_path / "discord").write_text(f"{stand_in.url}/discord/secret-path\n")
-    settings = {
-        "TAILRACE_SLACK_URL": f"{stand_in.url}/slack/secret-path",
-        "TAILRACE_DISCORD_URL_FILE": str(tmp_path / "discord"),
-        "TAILRACE_ALERTS_CA_FILE": str(stand_in.ca_file),
-        "TAILRACE_ALERTS_ALLOW_PRIVATE": "on",
-    }
-    paths = ("/slack/secret-path", "/discord/secret-path")
+    settings, paths = settings_for(stand_in, tmp_path), PATHS
 
     async def told(count: int) -> None:
         async def look() -> bool:
@@ -304,7 +344,7 @@ async def test_the_command_tells_both_receivers_once_through_a_kill(stand_in: St
     assert "secret-path" not in (tmp_path / "alerts.log").read_text()
 
 
-def watching(folder: Path, count: int):  # type: ignore[no-untyped-def]
+def watching(folder: Path, count: int) -> Callable[[], Awaitable[bool]]:
     async def look() -> bool:
         return (folder / "alerts.log").read_text().count("alerts_watch") == count
 
