@@ -73,6 +73,7 @@ COMMANDS = {
             argument("--port", type=int, help="of the gateway (default: PORT, else 3989)"),
             DATA,
             argument("--platforms", metavar="A,B,…", help="start consumers for these only (default: all)"),
+            argument("--cluster", metavar="N", type=int, help="a cluster of so many primaries instead of one server"),
         ),
         module="up.up",
     ),
@@ -154,8 +155,13 @@ COMMANDS = {
     "running": Command("list running and waiting jobs", (JSON, DATA)),
     "platforms": Command(
         "list the platforms with their counts; or change the policy of one",
-        (argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"), JSON, DATA),
-        usage="[--json] | set PLATFORM name=value … [--json]",
+        (
+            argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"),
+            argument("--nodes", action="store_true", help="show which server has each platform"),
+            JSON,
+            DATA,
+        ),
+        usage="[--nodes] [--json] | set PLATFORM name=value … [--json]",
         more=": consumers and gateways go by it within two seconds",
     ),
     "apply": Command(

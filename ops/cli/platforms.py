@@ -1,6 +1,7 @@
 """`platforms`: every platform with its counts, straight from the store."""
 
 import argparse
+from collections import Counter
 from datetime import UTC, datetime
 
 import msgspec
@@ -18,6 +19,8 @@ from tailrace.streams.views.presence import Presence
 
 def run(options: argparse.Namespace) -> int:
     match options.words:
+        case [] if options.nodes:
+            return show_nodes(options)
         case []:
             return show(options)
         case ["set", platform, *fields] if fields:
@@ -43,6 +46,29 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def show_nodes(options: argparse.Namespace) -> int:
+    """Which server has each platform, and what keeps it busy."""
+    places = ask(options, locate)
+    if options.json:
+        print_json([{"platform": each.platform, "node": node, "down": each.unavailable} for each, node in places])
+        return 0
+    shown = Rows(("node", "platform", "waiting", "running", "state"), leaving=(), steady=("node", "platform"))
+    busy = Counter(node for each, node in places if each.waiting or each.running)
+    for each, node in sorted(places, key=lambda place: (place[1], place[0].platform)):
+        crowded = busy[node] > 1 and len(busy) < len({node for _, node in places}) and (each.waiting or each.running)
+        state = "its node does not answer" if each.unavailable else "shares a busy node" if crowded else ""
+        counts = (number(each.waiting, "waiting"), number(each.running, "running"))
+        shown.add(node, each.platform, *counts, Text(state, "yellow"))
+    shown.show()
+    return 0
+
+
+async def locate(reached: Reached) -> list[tuple[Overview, str]]:
+    """Each platform with the name of its server."""
+    overviews = await take_overviews(reached.store, reached.platforms)
+    return [(each, (await reached.store.node_of(each.platform)).name) for each in overviews]
+
+
 async def look(reached: Reached) -> list[tuple[Overview, list[str]]]:
     """Each platform with its consumers that are alive."""
     consumers = await Presence(Transitions(reached.store), reached.platforms).see()
@@ -54,6 +80,8 @@ async def look(reached: Reached) -> list[tuple[Overview, list[str]]]:
 
 def state_of(overview: Overview, served: bool) -> str:
     """What keeps the jobs of a platform from starting, if anything does."""
+    if overview.unavailable:
+        return "its node does not answer"
     if overview.paused:
         since = overview.paused_since and datetime.fromisoformat(overview.paused_since)
         ago = f", {span(max(0.0, (datetime.now(UTC) - since).total_seconds()))} ago" if since else ""

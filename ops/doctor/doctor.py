@@ -81,7 +81,8 @@ async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Co
     for name in platforms:
         suspicions += await check_places(store, store.keys(name))
     with Progress(console=console(talk=True), transient=True, disable=not console(talk=True).is_terminal) as bar:
-        task = bar.add_task("looking at jobs", total=await store.command("DBSIZE"))
+        total = sum([await node.command("DBSIZE") for node in await store.nodes()])
+        task = bar.add_task("looking at jobs", total=total)
         async for seen, jobs in find_records(store):
             bar.update(task, completed=seen)
             for platform, page in jobs.items():

@@ -10,13 +10,14 @@ from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.streams.errors import AccessDenied, UnfitStore
 from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.store.fitness import check_fitness
-from tailrace.streams.store.server import read_server
+from tailrace.streams.store.server import NodeInfo, read_nodes, read_server
 from tailrace.streams.transitions import Transitions
 
 PINGS = 20
 SLOW_MS = 20.0  # for a ping; a job takes a handful of trips
 SKEW_SECONDS = 1.0
 FULL_SHARE, FILLING_SHARE = 0.9, 0.8  # of maxmemory
+FULL_SHARE = 0.8  # of the memory that a node may use
 FULL_DISK, FILLING_DISK = 100_000_000, 1_000_000_000  # bytes that are free
 
 
@@ -36,6 +37,8 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
         yield Finding("fitness", "it evicts nothing, takes writes and knows every command")
         for note in notes:
             yield advice("fitness", note)
+    for node in await read_nodes(store) if store.clustered else ():
+        yield about_node(node)
     yield check_memory(facts)
     yield check_persistence(facts)
     if folder:
@@ -43,6 +46,15 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
     await Transitions(store).tally([store.keys("default")])
     yield Finding("scripts", "they run")
     yield await check_clock(store)
+
+
+def about_node(node: NodeInfo) -> Finding:
+    if node.down:
+        return wrong("node", f"{node.address} does not answer, and jobs of its platforms wait: {node.down}")
+    used, limit = f"{node.memory_bytes / 1e6:,.0f} MB used", node.memory_limit_bytes
+    says = f"{node.address}: a trip takes {node.trip_ms:.2f} ms, {used}{f' of {limit / 1e6:,.0f} MB' if limit else ''}"
+    full = limit and node.memory_bytes > FULL_SHARE * limit
+    return advice("node", says, "give it more memory, or move slots to another node") if full else Finding("node", says)
 
 
 async def check_latency(store: Store) -> Finding:

@@ -29,19 +29,19 @@ SECOND_LOOK_SECONDS = 0.5
 
 async def find_records(store: Store) -> AsyncIterator[tuple[int, dict[str, list[str]]]]:
     """The keys of all jobs, page by page: how many of the store's keys were seen, and jobs by platform."""
-    seen, cursor = 0, b"0"
-    while True:
-        cursor, names = await store.command(
-            "SCAN", cursor, "MATCH", store.keyspace.records, "COUNT", PAGE, "TYPE", "hash"
-        )
-        seen += PAGE
-        jobs: dict[str, list[str]] = {}
-        for name in names:
-            platform, key = job_of_record(name.decode(errors="replace"))
-            jobs.setdefault(platform, []).append(key)
-        yield seen, jobs
-        if cursor == b"0":
-            return
+    seen = 0
+    for node in await store.nodes():
+        cursor = None
+        while cursor != b"0":
+            cursor, names = await node.command(
+                "SCAN", cursor or b"0", "MATCH", store.keyspace.records, "COUNT", PAGE, "TYPE", "hash"
+            )
+            seen += PAGE
+            jobs: dict[str, list[str]] = {}
+            for name in names:
+                platform, key = job_of_record(name.decode(errors="replace"))
+                jobs.setdefault(platform, []).append(key)
+            yield seen, jobs
 
 
 async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> tuple[list[Finding], list[Record]]:

@@ -21,6 +21,7 @@ from tailrace.gateway.settings import GatewaySettings
 from tailrace.ops.hints import command
 from tailrace.ops.terminal import say
 from tailrace.ops.up.children import Family, KeptChild
+from tailrace.ops.up.own_cluster import OwnCluster
 from tailrace.ops.up.own_store import Ownership, OwnStore, free_port, make_folder
 from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.policies import Platforms
@@ -34,6 +35,7 @@ from tailrace.streams.store.fitness import check_fitness
 FIRST = ("research", "default")  # the platforms of the examples that newcomers are shown: they are served first
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
 STORE_LOOK_SECONDS = 0.2
+MOST_PRIMARIES = 16
 START_SECONDS = 0.6  # what a consumer and its heart take of one processor until they are at work
 NOT_FOR_HANDLERS = {"TAILRACE_API_KEYS": None, "TAILRACE_API_KEYS_FILE": None}  # a consumer runs code of others
 
@@ -47,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         Model.read()
     refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
     port = free_port(settings.port, settings.host)
-    with folder_and_store(options.data, settings.streams.url) as (url, own_store):
+    with folder_and_store(options.data, settings.streams.url, options.cluster) as (url, own_store):
         family = Family(url, options.data / "logs")
         try:
             up = Up(family, own_store, lanes, (settings.host, port), grace_seconds, settings)
@@ -78,8 +80,18 @@ def chosen_lanes(platforms: Platforms, given: str | None) -> dict[str, list[str]
 
 
 @contextmanager
-def folder_and_store(data: Path, url: str | None) -> Iterator[tuple[str, OwnStore | None]]:
+def folder_and_store(
+    data: Path, url: str | None, primaries: int | None
+) -> Iterator[tuple[str, OwnStore | OwnCluster | None]]:
     """Own the data folder; with a store of our own in it unless there is a URL of another."""
+    if primaries is not None:
+        if url is not None or not 3 <= primaries <= MOST_PRIMARIES:
+            why = "REDIS_URL names another store; unset it" if url else f"it must be from 3 to {MOST_PRIMARIES}"
+            raise BadConfiguration(f"--cluster {primaries}: {why}")
+        with OwnCluster(data, primaries, settings=settings_for_others()) as cluster:
+            say(f"store      a cluster of {primaries} {cluster.server.name} in {data}")
+            yield cluster.url, cluster
+        return
     if url is None:
         with OwnStore(data, settings=settings_for_others()) as store:
             say(f"store      {store.server.name} in {data}")
@@ -119,7 +131,7 @@ class Up:
     def __init__(
         self,
         family: Family,
-        own_store: OwnStore | None,
+        own_store: OwnStore | OwnCluster | None,
         lanes: dict[str, list[str]],
         address: tuple[str, int],
         grace_seconds: float,
@@ -154,8 +166,8 @@ class Up:
         try:
             with shutdown.listening():
                 async with anyio.create_task_group() as tasks:
-                    if self._own_store:
-                        tasks.start_soon(keep_store, self._own_store)
+                    for server in self._own_store.nodes if self._own_store else ():
+                        tasks.start_soon(keep_store, server)
                     tasks.start_soon(self._gateway.keep)
                     tasks.start_soon(self._begin, tasks, shutdown)
                     await shutdown.drain.wait()

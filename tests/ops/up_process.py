@@ -26,13 +26,19 @@ class Up:
     """A running `up`."""
 
     def __init__(
-        self, data: Path, platforms: str = "research", *, cwd: str = "", program: str = INSTALLED, **variables: str
+        self,
+        data: Path,
+        platforms: str = "research",
+        *flags: str,
+        cwd: str = "",
+        program: str = INSTALLED,
+        **variables: str,
     ) -> None:
         """From the checkout; or, as the installed command, in another folder."""
         self.data = data
         self.port = free_port()
         self.log = data.parent / f"up-{self.port}.log"
-        words = ["up", "--data", str(data), "--port", str(self.port), "--platforms", platforms]
+        words = ["up", "--data", str(data), "--port", str(self.port), "--platforms", platforms, *flags]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [program, *words] if cwd else [sys.executable, "-m", "ops", *words],
