@@ -19,7 +19,7 @@ from tailrace.streams.transitions import Transitions
 
 REPAIR = f"{PROGRAM} doctor --repair"
 LATE_SECONDS = 10  # consumers deliver at once, and their hearts look every second
-PAGE = 500
+PAGE = 25  # children in one look: the end of each may have a quarter of a megabyte
 
 
 class LostChild(Struct, frozen=True):

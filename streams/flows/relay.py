@@ -12,12 +12,15 @@ from tailrace.streams.history.events import entry_order, members
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.operations import Operation, broken, call
 from tailrace.streams.process.logs import get_logger
+from tailrace.streams.store.connection import ServerRefusal
+from tailrace.streams.store.server import read_clock
 from tailrace.streams.transitions import ARGS_ROOM, Transitions
 
 log = get_logger()
 
 PART = 100  # entries in one look
-CANCEL_PAGE = 100  # children in one look
+CANCEL_PAGE = 25  # children in one look: the end of each may have a quarter of a megabyte
+LATE_SECONDS = 30  # far below the shortest time for which an ended job is kept
 BATCH = 25  # transitions in one call: each may end a job and wake another
 ENDED = {b"completed", b"failed", b"cancelled"}
 REOPENED = b" reopened "
@@ -99,9 +102,10 @@ class Relay:
         return done
 
     async def _submit(self, keys: PlatformKeys, parcels: Sequence[Parcel]) -> list[str]:
-        done: list[str] = []
+        done = await self._ended_long_ago(keys, parcels)
         ends: list[Parcel] = []
-        for platform, group in self._by_platform(parcels, lambda parcel: parcel.child):
+        wanted = [parcel for parcel in parcels if parcel.id not in done]
+        for platform, group in self._by_platform(wanted, lambda parcel: parcel.child):
             try:
                 answers = await self._run(platform, [_submitting(platform, each) for each in group])
             except StoreFull as error:  # the next look tries again
@@ -113,6 +117,22 @@ class Relay:
                     ends.append(parcel._replace(fields={b"event": end}))
         await self._bring(ends)
         return done
+
+    async def _ended_long_ago(self, keys: PlatformKeys, parcels: Sequence[Parcel]) -> list[str]:
+        """The late entries of children whose ends have arrived. Such a child may not be kept any more: to submit it
+        again would run it twice."""
+        store = self._transitions.store
+        if not parcels:
+            return []
+        before_ms = await read_clock(store, keys) - LATE_SECONDS * 1000
+        late = [parcel for parcel in parcels if entry_order(parcel.id)[0] < before_ms]
+        try:
+            known = await store.commands(
+                ("HGET", keys.children(split_id(parcel.parent)[1]), parcel.child) for parcel in late
+            )
+        except ServerRefusal:  # a parent with corrupt keys: its children are submitted all the same
+            return []
+        return [parcel.id for parcel, news in zip(late, known, strict=True) if news and b" " in news]
 
     async def _known_end(self, platform: PlatformKeys, parcel: Parcel, answer: Any) -> bytes | None:
         """The end of a child that will bring none itself: it has ended before, or can never be accepted."""

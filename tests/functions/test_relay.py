@@ -9,7 +9,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import call
 from tailrace.streams.states import State
 from tests.support.builders import Desk, untouched
-from tests.support.flowing import child_of, children, ended, join, other, outbox, spawn, waiting_parent
+from tests.support.flowing import arrive, child_of, children, ended, join, other, outbox, spawn, waiting_parent
 
 
 @pytest.fixture
@@ -59,6 +59,19 @@ async def test_what_was_delivered_and_not_removed_is_delivered_again_without_a_t
     await kurly.complete(child)
     assert await relay.deliver(desk.keys) == 1
     assert (await desk.record("a")).state is State.WAITING, "one that has ended by now brings its end along"
+
+
+async def test_a_late_entry_of_a_child_that_is_not_kept_any_more_does_not_run_it_again(
+    desk: Desk, relay: Relay
+) -> None:
+    await waiting_parent(desk, "kurly.b")
+    (entry,) = await desk.store.command("XRANGE", desk.keys["outbox"], "-", "+")
+    await relay.deliver(desk.keys)
+    await arrive(desk, "a", "kurly.b")
+    await desk.store.command("DEL", other(desk).keys.record("b"))
+    await desk.store.command("XADD", desk.keys["outbox"], "1-1", *entry[1])
+    assert await relay.deliver(desk.keys) == 1
+    assert not await desk.store.command("EXISTS", other(desk).keys.record("b"))
 
 
 async def test_only_what_was_there_at_a_look_is_delivered(desk: Desk, relay: Relay) -> None:
