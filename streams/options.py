@@ -27,7 +27,7 @@ Seconds = Annotated[float, between(0, LONGEST_SECONDS, SECONDS)]
 Attempts = Annotated[int, between(1, MOST_ATTEMPTS)]
 Share = Annotated[float, between(0, 1)]
 Label = Annotated[str, allowed(re.compile(LABEL_FORM).fullmatch, LABEL, pattern=f"^{LABEL_FORM}$")]
-Priority = Annotated[str, allowed(BANDS.__contains__, f"one of {', '.join(BANDS)}", enum=list(BANDS))]
+Priority = Annotated[str, allowed(BANDS.__contains__, f"must be one of {', '.join(BANDS)}", enum=list(BANDS))]
 TRACE_FORM = r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 Traceparent = Annotated[
     str,

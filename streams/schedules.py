@@ -56,7 +56,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         check_platform(self.platform)
         check_word(self.kind, "kind")
         if (self.cron is None) == (self.every_seconds is None):
-            raise WrongField("cron", "set either cron or every_seconds, not both")
+            raise WrongField("cron", "set exactly one of cron and every_seconds")
         zone = zone_of(self.tz)
         if self.every_seconds is not None:
             if not LEAST_SECONDS <= self.every_seconds <= MOST_SECONDS:

@@ -152,7 +152,7 @@ async def list_jobs(backend: Backend, request: Request, keys: PlatformKeys) -> J
     asked = request.query_params.get("state")
     if asked is None or asked not in STATES:
         missing = "is missing: " if asked is None else ""
-        raise WrongField("state", f"{missing}one of {', '.join(STATES)}")
+        raise WrongField("state", f"{missing}must be one of {', '.join(STATES)}")
     limit, after = paging(request)
     return page_of(await listing.list_jobs(backend.store, keys, STATES[asked], limit, after))
 

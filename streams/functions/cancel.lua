@@ -1,4 +1,4 @@
--- cancel: end a job that nobody runs, or ask the attempt that runs it to stop: from then on it can only end cancelled.
+-- cancel: cancel a job that does not run, or ask its running attempt to stop: from then on it can only end cancelled.
 -- Script  acting
 -- Uses  ends history lease places
 -- KEYS  record log leases

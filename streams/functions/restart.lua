@@ -1,4 +1,4 @@
--- restart: ask every consumer of a platform to drain and leave, so that its supervisor starts it anew.
+-- restart: ask every consumer of a platform to drain and leave, so that its supervisor starts it again.
 -- Script  acting
 -- KEYS  control beats
 -- ARGV  request  names this request: the same one again, after a lost answer, is not another for ten minutes

@@ -1,4 +1,4 @@
--- tick: bring the job of a schedule's tick in line and move the schedule to its next one, once whoever asks.
+-- tick: bring the job of a schedule's tick in line and move the schedule to its next one, once, however many consumers ask.
 -- Script  ticking
 -- Uses  accepting
 -- KEYS  record log args schedules ticks

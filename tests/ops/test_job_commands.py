@@ -192,7 +192,7 @@ def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path, he
         (["nowhere", "drill"], "platform: 'nowhere' is not declared; known are oliveyoung"),
         (["research", "a kind"], "kind: "),
         (["research", "drill", "--id", "a.b"], "--id: "),
-        (["research", "drill", "--priority", "now"], "--priority: one of urgent, high, normal, low"),
+        (["research", "drill", "--priority", "now"], "--priority: must be one of urgent, high, normal, low"),
     ],
 )
 def test_a_wrong_value_is_named_and_nothing_is_stored(
