@@ -21,6 +21,6 @@ def test_a_command_has_a_row(command: str) -> None:
 def test_every_setting_is_documented() -> None:
     sources = [path for room in ROOMS for path in (CHECKOUT / room).rglob("*.py")]
     read = {name for path in sources for name in SETTING.findall(path.read_text(encoding="utf-8"))}
-    told = "".join(path.read_text(encoding="utf-8") for path in CHECKOUT.glob("*/*.md"))
+    told = "".join(path.read_text(encoding="utf-8") for room in ROOMS for path in (CHECKOUT / room).rglob("*.md"))
     assert "REDIS_URL" in read
     assert {name for name in read - AMONG_OURSELVES if not re.search(rf"\b{name}\b", told)} == set()
