@@ -33,8 +33,16 @@ def traceparent_of(header: str | None) -> str | None:
     return f"00-{found[1]}" if found else None
 
 
+KNOWS_PROVIDER = hasattr(trace, "_TRACER_PROVIDER")
+
+
 def enabled() -> bool:
-    """Whether spans are worth making: an SDK, not only the API, is there."""
+    """Whether spans are worth making: an SDK, not only the API, is there.
+
+    Each job asks, so the API's own variable is read where it has one: its public function looks into the environment.
+    """
+    if KNOWS_PROVIDER:
+        return trace._TRACER_PROVIDER is not None
     return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 

@@ -1,5 +1,7 @@
 """Traces: a job carries its traceparent, and with the SDK of OpenTelemetry there are spans from submit to each step."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import opentelemetry.trace
@@ -147,3 +149,17 @@ async def test_a_record_with_a_trace_stays_small(bench: Bench) -> None:
 )
 def test_a_header_is_taken_over_if_it_is_what_the_standard_says(header: str | None, carried: str | None) -> None:
     assert traceparent_of(header) == carried
+
+
+def test_an_sdk_is_noticed_when_it_is_set_up() -> None:
+    program = """
+from tailrace.streams.process import tracing
+assert not tracing.enabled() and tracing.KNOWS_PROVIDER
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+assert tracing.enabled()
+tracing.KNOWS_PROVIDER = False
+assert tracing.enabled()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)

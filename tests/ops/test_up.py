@@ -17,6 +17,8 @@ import redis
 
 from tailrace.ops.race.violations import violations
 from tailrace.ops.up.own_store import OwnStore
+from tailrace.ops.up.up import metrics_ports
+from tailrace.streams.errors import BadConfiguration
 from tailrace.streams.history.events import expand
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.process.data_folder import find_running
@@ -298,3 +300,13 @@ def test_handlers_that_cannot_be_imported_stop_everything_with_one_sentence(tmp_
     assert result.returncode == 78
     assert result.stderr.splitlines()[-1].count("cannot import no.such.module") == 1
     assert find_running(tmp_path / "data") is None
+
+
+def test_each_consumer_of_an_up_has_its_own_metrics_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = {"research": ["research"], "extract": ["extract", "single_product"]}
+    assert metrics_ports(lanes) == {}
+    monkeypatch.setenv("TAILRACE_METRICS_PORT", "9400")
+    assert metrics_ports(lanes) == {"research": "9400", "extract": "9401"}
+    monkeypatch.setenv("TAILRACE_METRICS_PORT", "65535")
+    with pytest.raises(BadConfiguration, match="TAILRACE_METRICS_PORT is '65535'; it must be a whole number"):
+        metrics_ports(lanes)
