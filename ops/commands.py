@@ -56,7 +56,7 @@ GROUPS = {
     "Submit and watch": ("submit", "follow", "history", "show", "flow"),
     "Look": ("running", "platforms", "workers", "dead"),
     "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules", "apply"),
-    "Operate": ("alerts", "doctor", "keys", "bench"),
+    "Operate": ("audit", "alerts", "doctor", "keys", "bench"),
     "Develop": ("test", "check"),
 }
 """Every command once, as help lists them."""
@@ -158,11 +158,23 @@ COMMANDS = {
         (
             argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"),
             argument("--nodes", action="store_true", help="show which server has each platform"),
+            BY,
             JSON,
             DATA,
         ),
-        usage="[--nodes] [--json] | set PLATFORM name=value … [--json]",
+        usage="[--nodes] [--json] | set PLATFORM name=value … [--by NAME] [--json]",
         more=": consumers and gateways go by it within two seconds",
+    ),
+    "audit": Command(
+        "show who did what, newest first",
+        (
+            argument("platform", metavar="PLATFORM", nargs="?", help="on this one only (default: all)"),
+            argument("--limit", metavar="N", type=int, default=50, help="about so many (default: 50)"),
+            JSON,
+            DATA,
+        ),
+        more=": pause, resume, restart, cancel, retry, drop, replay, policies; the last thousand of each platform",
+        module="monitoring.audit",
     ),
     "apply": Command(
         "bring the policies and schedules of a configuration file into a running system",
@@ -172,6 +184,7 @@ COMMANDS = {
             argument(
                 "--prune", action="store_true", help="remove schedules that came from a file and are not in it now"
             ),
+            BY,
             JSON,
             DATA,
         ),
@@ -193,7 +206,7 @@ COMMANDS = {
         module="cli.act",
     ),
     "flow": Command("show the jobs that a job spawned, and theirs, as a tree", (JOB, JSON, DATA)),
-    "drop": Command("remove a failed or cancelled job with its history", (JOB, JSON, DATA), module="cli.act"),
+    "drop": Command("remove a failed or cancelled job with its history", (JOB, BY, JSON, DATA), module="cli.act"),
     "dead": Command(
         "list failed jobs, newest first",
         (
@@ -220,9 +233,9 @@ COMMANDS = {
     "pause": Command(
         "start no more jobs of a platform; running jobs go on", (PLATFORM, BY, JSON, DATA), module="cli.act"
     ),
-    "resume": Command("start the jobs of a paused platform again", (PLATFORM, JSON, DATA), module="cli.act"),
+    "resume": Command("start the jobs of a paused platform again", (PLATFORM, BY, JSON, DATA), module="cli.act"),
     "restart": Command(
-        "ask the workers of a platform to drain and start again", (PLATFORM, JSON, DATA), module="cli.act"
+        "ask the workers of a platform to drain and start again", (PLATFORM, BY, JSON, DATA), module="cli.act"
     ),
     "schedules": Command(
         "list schedules; or set, pause, resume or remove one",

@@ -13,6 +13,7 @@ from tailrace.streams.flows.relay import Relay
 from tailrace.streams.history.events import members
 from tailrace.streams.keys import PlatformKeys, check_word, split_id
 from tailrace.streams.messages import encode
+from tailrace.streams.operations import AuditNote
 from tailrace.streams.options import at_ms
 from tailrace.streams.pauses import Paused, pause_platform
 from tailrace.streams.policies import Platforms
@@ -64,7 +65,9 @@ class Actions:
 
     async def cancel(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
         """End a job that does not run, or ask its attempt to stop: `status` is `cancelled` or `cancelling`."""
-        word = await self._transitions.cancel(*self._locate(job_id), note(by, reason))
+        word = await self._transitions.cancel(
+            *self._locate(job_id), note(by, reason), audit_note("cancel", by, reason=reason)
+        )
         if word == "cancelling":
             return ActionResult(job_id, word)
         if word in {"ok", "again"}:
@@ -74,7 +77,9 @@ class Actions:
 
     async def retry(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
         """Run a failed or cancelled job again; its history stays."""
-        word = await self._transitions.reopen(*self._locate(job_id), note(by, reason))
+        word = await self._transitions.reopen(
+            *self._locate(job_id), note(by, reason), audit_note("retry", by, reason=reason)
+        )
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be retried")
         await self._deliver(job_id)
@@ -105,22 +110,25 @@ class Actions:
         with suppress(StoreError):
             await self._relay.deliver(self._locate(job_id)[0])
 
-    async def drop(self, job_id: str) -> ActionResult:
+    async def drop(self, job_id: str, *, by: str | None = None) -> ActionResult:
         """Remove a failed or cancelled job with its history."""
-        word = await self._transitions.drop(*self._locate(job_id))
+        word = await self._transitions.drop(*self._locate(job_id), audit_note("drop", by))
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be dropped")
         return ActionResult(job_id, "dropped")
 
     async def pause(self, platform: str, *, by: str | None = None) -> Paused:
         """Start no more jobs of a platform; attempts that run go on."""
-        return await pause_platform(self._transitions, self._declared(platform), checked(by, "by", LONGEST_NAME))
+        kept = audit_note("pause", by)
+        return await pause_platform(self._transitions, self._declared(platform), by, kept)
 
-    async def resume(self, platform: str) -> bool:
+    async def resume(self, platform: str, *, by: str | None = None) -> bool:
         """Start the jobs of a platform again; whether it was paused."""
-        return await self._transitions.resume(self._declared(platform)) != "again"
+        return await self._transitions.resume(self._declared(platform), audit_note("resume", by)) != "again"
 
-    async def restart(self, platform: str, *, request: str | None = None, hidden: Iterable[str] = ()) -> list[str]:
+    async def restart(
+        self, platform: str, *, request: str | None = None, hidden: Iterable[str] = (), by: str | None = None
+    ) -> list[str]:
         """Ask the consumers of a platform to drain and start again; their names.
 
         The same `request` again is not another one. Raises `NoConsumer` if there is none to ask, and `WorkerShared` if
@@ -128,11 +136,12 @@ class Actions:
         """
         keys, request = self._declared(platform), request or new_key()
         while True:
-            beats, *others = await self._transitions.observe([keys, *map(PlatformKeys, hidden)])
+            beats, *others = await self._transitions.observe([keys, *map(self._transitions.store.keys, hidden)])
             if any(owner in other for other in others for owner in beats):
                 raise WorkerShared(platform)
             owners = sorted(owner for owner, counter in beats.items() if counter != "0")
-            if await self._transitions.restart(keys, request, owners) is not None:
+            kept = audit_note("restart", by, request) if owners else None
+            if await self._transitions.restart(keys, request, owners, kept) is not None:
                 break  # else another consumer has started since
         if not owners:
             raise NoConsumer(platform)
@@ -140,15 +149,16 @@ class Actions:
 
     async def replay(self, platform: str, *, by: str | None = None, **which: Unpack[Which]) -> Swept:
         """Run failed jobs of a platform again, oldest first."""
-        more = note(by)
-        swept = await self._sweep(platform, which, lambda keys, key: self._transitions.reopen(keys, key, more))
+        more, kept = note(by), audit_note("replay", by, **which)
+        swept = await self._sweep(platform, which, lambda keys, key: self._transitions.reopen(keys, key, more, kept))
         with suppress(StoreError):
             await self._relay.deliver(self._declared(platform))
         return swept
 
-    async def drop_dead(self, platform: str, **which: Unpack[Which]) -> Swept:
+    async def drop_dead(self, platform: str, *, by: str | None = None, **which: Unpack[Which]) -> Swept:
         """Remove failed jobs of a platform with their histories, oldest first."""
-        return await self._sweep(platform, which, self._transitions.drop)
+        kept = audit_note("drop-all", by, **which)
+        return await self._sweep(platform, which, lambda keys, key: self._transitions.drop(keys, key, kept))
 
     async def _sweep(self, platform: str, which: Which, act: Callable[[PlatformKeys, str], Awaitable[str]]) -> Swept:
         keys = self._declared(platform)
@@ -167,6 +177,14 @@ class Actions:
 def note(by: str | None = None, reason: str | None = None) -> bytes:
     """Who acts and why, as an event carries it."""
     return members(by=checked(by, "by", LONGEST_NAME), reason=checked(reason, "reason", LONGEST_REASON))
+
+
+def audit_note(act: str, by: str | None, token: str | None = None, **more: Any) -> AuditNote:
+    """What is kept of an act: who asked, and what else was said."""
+    said = {"by": checked(by, "by", LONGEST_NAME), **more}
+    return AuditNote(
+        act, token or new_key(), encode({name: value for name, value in said.items() if value is not None})
+    )
 
 
 def checked(text: str | None, field: str, longest: int) -> str | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from tailrace.producers.actions import audit_note
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
@@ -28,7 +29,7 @@ class Policies:
         """As the store has it, else as it is declared here."""
         return (await self._read(platform))[1]
 
-    async def change(self, platform: str, fields: Mapping[str, Any]) -> Policy:
+    async def change(self, platform: str, fields: Mapping[str, Any], *, by: str | None = None) -> Policy:
         """Change some rules of a platform; its policy as it is now. Consumers and gateways go by it within two seconds.
 
         Raises `WrongField` if a field is wrong or contradicts another: then nothing changes.
@@ -39,18 +40,20 @@ class Policies:
             policy = changed(before, fields)
             if kept and kept.policy == policy:
                 break
-            if await write_policy(self._transitions, platform, policy, kept):
+            note = audit_note("configure", by, changed=difference(before, policy))
+            if await write_policy(self._transitions, platform, policy, kept, note=note):
                 break
         self._platforms[platform] = policy
         return policy
 
-    async def apply(self, platform: str, policy: Policy) -> Difference:
+    async def apply(self, platform: str, policy: Policy, *, by: str | None = None) -> Difference:
         """Have a platform go by what a file says of it; what that changed."""
         while True:
             kept, before = await self._read(platform)
             if kept and kept.declared == digest(policy) and kept.policy == policy:
                 return {}
-            if await write_policy(self._transitions, platform, policy, kept, digest(policy)):
+            note = audit_note("apply", by, changed=difference(before, policy))
+            if await write_policy(self._transitions, platform, policy, kept, digest(policy), note):
                 self._platforms[platform] = policy
                 return difference(before if kept else None, policy)
 

@@ -49,6 +49,7 @@ PLATFORM_KEYS: Final = (
     "schedules",
     "ticks",
     "policy",
+    "audit",
     "outbox",
 )
 """What a platform has once; everything else belongs to one job."""

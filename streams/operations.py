@@ -67,6 +67,18 @@ class Again(NamedTuple):
         return {"max_starts": self.max_starts, "delay_ms": round(self.seconds * 1000), "order": self.order}
 
 
+class AuditNote(NamedTuple):
+    """What is kept of an act: who asked, what else is to be known, and a name for the act, which is kept once."""
+
+    act: str
+    token: str
+    said: bytes
+
+    def operation(self, key: str, done: str) -> Operation:
+        """Keeps it, if the operation before it answers one of the words `done`; empty: a number."""
+        return call.note(act=self.act, key=key, said=self.said, done=done, token=self.token)
+
+
 class BrokenOperation(TailraceError):
     """A script met something it cannot have written itself: a key of another type, a record without its fields."""
 

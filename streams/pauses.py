@@ -5,6 +5,7 @@ from typing import NamedTuple
 from tailrace.streams.errors import WrongField
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.operations import AuditNote
 from tailrace.streams.options import at_ms
 from tailrace.streams.store.server import read_clock
 from tailrace.streams.transitions import Transitions
@@ -18,9 +19,11 @@ class Paused(NamedTuple):
     since: str | None
 
 
-async def pause_platform(transitions: Transitions, keys: PlatformKeys, by: str | None) -> Paused:
+async def pause_platform(
+    transitions: Transitions, keys: PlatformKeys, by: str | None, kept: AuditNote | None = None
+) -> Paused:
     """Start no more jobs of a platform. One that is paused already keeps its note."""
-    word = await transitions.pause(keys, pause_note(by, iso(await read_clock(transitions.store, keys))))
+    word = await transitions.pause(keys, pause_note(by, iso(await read_clock(transitions.store, keys))), kept)
     note = await transitions.store.command("HGET", keys["control"], "paused")
     return Paused(word == "again", *read_pause(note))
 

@@ -12,7 +12,7 @@ from tailrace.streams.functions import script_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import to_leases
 from tailrace.streams.messages import BeatReply, Errors, Job, Lease, Sweep
-from tailrace.streams.operations import Again, BrokenOperation, Operation, broken, call, checked, word
+from tailrace.streams.operations import Again, AuditNote, BrokenOperation, Operation, broken, call, checked, word
 from tailrace.streams.policies import Policy, rules_of
 from tailrace.streams.replies import pairs, to_beat, to_errors, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
@@ -130,33 +130,46 @@ class Transitions:
         operation = call.fail(platform, key=key, nonce=nonce, attempts=again.attempts, more=more, **again.rest)
         return await self.word(platform, operation)
 
-    async def cancel(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
-        """`more` tells who and why: JSON members with a leading comma."""
-        return await self.word(platform, call.cancel(platform, key=key, more=more))
+    async def noted(
+        self, platform: PlatformKeys, operation: Operation, note: AuditNote | None, key: str = "", done: str = "ok"
+    ) -> Any:
+        """Run one operation and, in the same call, keep who asked for it, if it did something; its answer."""
+        operations = [operation, note.operation(key, done)] if note else [operation]
+        return checked((await self.run([(platform, operations)]))[0])
 
-    async def reopen(self, platform: PlatformKeys, key: str, more: bytes = b"") -> str:
-        return await self.word(platform, call.reopen(platform, key=key, more=more))
+    async def cancel(self, platform: PlatformKeys, key: str, more: bytes = b"", note: AuditNote | None = None) -> str:
+        """`more` tells who and why: JSON members with a leading comma."""
+        operation = call.cancel(platform, key=key, more=more)
+        return word(await self.noted(platform, operation, note, key, "ok cancelling"))
+
+    async def reopen(self, platform: PlatformKeys, key: str, more: bytes = b"", note: AuditNote | None = None) -> str:
+        return word(await self.noted(platform, call.reopen(platform, key=key, more=more), note, key))
 
     async def signal(self, platform: PlatformKeys, key: str, name: str, data: bytes) -> str:
         return await self.word(platform, call.signal(platform, key=key, name=name, data=data, most=MOST_SIGNALS))
 
-    async def drop(self, platform: PlatformKeys, key: str) -> str:
-        return await self.word(platform, call.drop(platform, key=key))
+    async def drop(self, platform: PlatformKeys, key: str, note: AuditNote | None = None) -> str:
+        return word(await self.noted(platform, call.drop(platform, key=key), note, key))
 
-    async def pause(self, platform: PlatformKeys, by: str) -> str:
-        return await self.word(platform, call.pause(by=by))
+    async def pause(self, platform: PlatformKeys, by: str, note: AuditNote | None = None) -> str:
+        return word(await self.noted(platform, call.pause(by=by), note))
 
-    async def resume(self, platform: PlatformKeys) -> str:
-        return await self.word(platform, call.resume())
+    async def resume(self, platform: PlatformKeys, note: AuditNote | None = None) -> str:
+        return word(await self.noted(platform, call.resume(), note))
 
-    async def configure(self, platform: PlatformKeys, before: int, rules: bytes, declared: str = "") -> str:
+    async def configure(
+        self, platform: PlatformKeys, before: int, rules: bytes, declared: str = "", note: AuditNote | None = None
+    ) -> str:
         """Write a policy over version `before`, 0: the first one; its version, or `changed`: there is another one."""
-        return await self.word(platform, call.configure(before=before, rules=rules, declared=declared))
+        operation = call.configure(before=before, rules=rules, declared=declared)
+        return word(await self.noted(platform, operation, note, done=""))
 
-    async def restart(self, platform: PlatformKeys, request: str, owners: Iterable[str]) -> int | None:
+    async def restart(
+        self, platform: PlatformKeys, request: str, owners: Iterable[str], note: AuditNote | None = None
+    ) -> int | None:
         """Ask these consumers to leave, once for each name of a request. None: there is another, and none was asked."""
         operation = call.restart(request=request, owners=" ".join(owners))
-        answer = await self.one(platform, operation)
+        answer = await self.noted(platform, operation, note, done="")
         return None if answer == b"changed" else int(answer)
 
     async def schedule(

@@ -66,7 +66,7 @@ async def retry_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, 
 
 @route("POST", "/api/jobs/{job_id}/drop", ACT, ok("Gone.", Dropped, None), refuses=NOT_SO)
 @route("DELETE", "/api/jobs/{job_id}", ACT, ok("Gone.", Dropped, None), id="deleteJob", refuses=NOT_SO)
-async def drop_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, __: ActBody) -> Dropped:
+async def drop_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Dropped:
     """Remove a failed or cancelled job with its history."""
-    done = await backend.actions.drop(keys.id(key))
+    done = await backend.actions.drop(keys.id(key), by=body.by)
     return Dropped(done.id, "dropped")

@@ -109,7 +109,7 @@ async def replay_dead(backend: Backend, _: Request, keys: PlatformKeys, body: Sw
 @route("POST", f"{PATH}/drop", ACT, ok("What was done.", DroppedMany, None), examples=(WHICH,))
 async def drop_dead(backend: Backend, _: Request, keys: PlatformKeys, body: SweepBody) -> DroppedMany:
     """Remove failed jobs, oldest first."""
-    swept = await backend.actions.drop_dead(keys.platform, **which(body))
+    swept = await backend.actions.drop_dead(keys.platform, by=body.by, **which(body))
     return DroppedMany(swept.done, swept.left)
 
 

@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType, defstruct
 from msgspec.structs import asdict, fields
 from starlette.requests import Request
 
+from tailrace.gateway.access.api_keys import CALLER, Key
 from tailrace.gateway.access.reach import Narrowed
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import ActBody, Body, limit_of
@@ -14,12 +15,15 @@ from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import ACT, ADMIN, READ, Parameter, group, ok, up_to
 from tailrace.gateway.routes.jobs import facts_of, time_of
 from tailrace.streams.errors import WrongField
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.keys import PLATFORM_FORM, PlatformKeys
 from tailrace.streams.messages import Failure
 from tailrace.streams.options import Priority
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import State
 from tailrace.streams.views import listing
+from tailrace.streams.views.audit import LIMIT as ACTS
+from tailrace.streams.views.audit import MOST as MOST_ACTS
+from tailrace.streams.views.audit import AuditPage, read_audit
 from tailrace.streams.views.listing import LIMIT, MOST, JobListing, Listed
 from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import ConsumerPresence, Presence
@@ -103,6 +107,17 @@ PAGE_LIMIT: Final = Parameter("PageLimit", "query", "limit", "At most so many.",
 PAGE_AFTER: Final = Parameter(
     "PageAfter", "query", "after", "The `next` of the page before.", {"type": "string", "maxLength": 200}
 )
+ON: Final = Parameter(
+    "AuditPlatform",
+    "query",
+    "platform",
+    "Only acts on this platform and its jobs.",
+    {"type": "string", "pattern": f"^{PLATFORM_FORM}$"},
+)
+AT_MOST: Final = Parameter("AuditLimit", "query", "limit", "About so many.", up_to(MOST_ACTS, default=ACTS))
+BEFORE: Final = Parameter(
+    "AuditBefore", "query", "before", "The `next` of the page before.", {"type": "string", "maxLength": 40}
+)
 
 
 @route("GET", "/api/platforms", READ, ok("The platforms.", list[PlatformSeen]), asks=(WAIT,))
@@ -130,7 +145,7 @@ async def show_platform(backend: Backend, request: Request, keys: PlatformKeys) 
     ok("The policy as it is now; consumers and gateways go by it within two seconds.", Policy, None),
     examples=({"rate": 30, "rate_seconds": 60},),
 )
-async def change_platform(backend: Backend, _: Request, keys: PlatformKeys, body: PolicyBody) -> Policy:
+async def change_platform(backend: Backend, request: Request, keys: PlatformKeys, body: PolicyBody) -> Policy:
     """Change some rules of a platform; those that are not named stay.
 
     A policy that contradicts itself is refused, and nothing changes.
@@ -140,7 +155,8 @@ async def change_platform(backend: Backend, _: Request, keys: PlatformKeys, body
         isinstance(backend.platforms, Narrowed) and "lane" in rules
     ):  # its platforms share their slots with those of others
         raise WrongField("lane", "cannot be changed with a key that is limited to platforms")
-    await backend.policies.change(keys.platform, rules)
+    caller: Key | None = request.scope.get(CALLER)
+    await backend.policies.change(keys.platform, rules, by=caller.name if caller else None)
     if isinstance(backend.platforms, Narrowed):
         backend.platforms.renew()
     return backend.platforms[keys.platform]
@@ -171,10 +187,24 @@ async def pause_platform(backend: Backend, _: Request, keys: PlatformKeys, body:
 
 
 @route("POST", f"{PATH}/resume", ACT, ok("Not paused.", Pause, None))
-async def resume_platform(backend: Backend, _: Request, keys: PlatformKeys, __: ActBody) -> Pause:
+async def resume_platform(backend: Backend, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:
     """Start jobs again."""
-    await backend.actions.resume(keys.platform)
+    await backend.actions.resume(keys.platform, by=body.by)
     return Pause(keys.platform, False, None, None)
+
+
+@route("GET", "/api/audit", READ, ok("A page, newest first.", AuditPage, None), asks=(ON, AT_MOST, BEFORE))
+async def list_acts(backend: Backend, request: Request) -> AuditPage:
+    """Who did what.
+
+    Pause, resume, restart, cancel, retry, drop, replay and changes of policies; the last thousand of each platform.
+    """
+    platform, text = request.query_params.get("platform"), request.query_params.get("limit")
+    if platform is not None and platform not in backend.platforms:
+        raise WrongField("platform", f"{platform[:100]!r} is not declared; known are {', '.join(backend.platforms)}")
+    limit = ACTS if text is None else limit_of(text, MOST_ACTS)
+    chosen = list(backend.platforms) if platform is None else [platform]
+    return await read_audit(backend.store, chosen, limit, request.query_params.get("before", ""))
 
 
 async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:

@@ -78,12 +78,12 @@ async def list_workers(backend: Backend, request: Request) -> WorkersSeen:
     accepted("They were asked to drain.", Restarting, "success"),
     refuses=(Code.WORKER_SHARED,),
 )
-async def restart_workers(backend: Backend, request: Request, keys: PlatformKeys, _: ActBody) -> Reply:
+async def restart_workers(backend: Backend, request: Request, keys: PlatformKeys, body: ActBody) -> Reply:
     """Ask the consumers of a platform to drain and end; their supervisor starts them again."""
     # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
     name = key_of(request, None, "")
     try:
-        owners = await backend.actions.restart(keys.platform, request=name, hidden=backend.hidden)
+        owners = await backend.actions.restart(keys.platform, request=name, hidden=backend.hidden, by=body.by)
     except NoConsumer:
         owners = []
     headers = {"Location": url_path("/api/v2/workers/status"), "Retry-After": "2"}

@@ -66,7 +66,7 @@ async def signal(client: Tailrace, options: argparse.Namespace) -> Answer:
 
 
 async def drop(client: Tailrace, options: argparse.Namespace) -> Answer:
-    acted = await client.drop(options.job)
+    acted = await client.drop(options.job, by=who(options))
     return {"jobId": acted.id, "status": acted.status}, f"{acted.id} dropped"
 
 
@@ -81,13 +81,13 @@ async def pause(client: Tailrace, options: argparse.Namespace) -> Answer:
 
 async def resume(client: Tailrace, options: argparse.Namespace) -> Answer:
     name = options.platform
-    was_paused = await client.resume(name)
+    was_paused = await client.resume(name, by=who(options))
     facts = {"platform": name, "paused": False, "pausedBy": None, "pausedSince": None}
     return facts, f"{name} {'goes on' if was_paused else 'was not paused'}"
 
 
 async def restart(client: Tailrace, options: argparse.Namespace) -> Answer:
-    names = await client.restart(options.platform)
+    names = await client.restart(options.platform, by=who(options))
     said = f"asked to drain and start again: {', '.join(names)}"
     facts = {"platform": options.platform, "status": "restarting", "workers": names}
     return facts, f"{said}; `{command('workers', options.data)}` shows which ones are there"
@@ -100,8 +100,8 @@ ACTS: dict[str, Callable[[Tailrace, argparse.Namespace], Awaitable[Answer]]] = {
 
 def who(options: argparse.Namespace) -> str:
     """The name that is given, else that of the user who is logged in here."""
-    if options.by is not None:
-        return str(options.by)
+    if (given := getattr(options, "by", None)) is not None:
+        return str(given)
     try:
         return getpass.getuser()[:LONGEST_NAME]
     except (OSError, KeyError):  # no name for this user id, as in some containers

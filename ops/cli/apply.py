@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tailrace.ops.cli.act import who
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.terminal import plain, print_json, say
 from tailrace.producers.policies import Difference, Policies, difference
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             show(plan, prune=options.prune)
         if not options.dry_run:
-            await carry_out(said, plan, policies, reached, prune=options.prune)
+            await carry_out(said, plan, policies, reached, prune=options.prune, by=who(options))
         return plan
 
     plan = ask(options, apply)
@@ -74,9 +75,11 @@ def same(wanted: Schedule, kept: Schedule | None) -> bool:
     return kept is not None and msgspec.structs.replace(kept, paused=wanted.paused) == wanted
 
 
-async def carry_out(said: StreamsSettings, plan: Changes, policies: Policies, reached: Reached, *, prune: bool) -> None:
+async def carry_out(
+    said: StreamsSettings, plan: Changes, policies: Policies, reached: Reached, *, prune: bool, by: str
+) -> None:
     for name in sorted(said.configured):
-        await policies.apply(name, said.platforms[name])
+        await policies.apply(name, said.platforms[name], by=by)
     names = [*said.platforms, *(each.platform for each in plan.left)]
     schedules = reached.client.over(reached.store, said.platforms.declare(names), said.kinds).schedules
     for schedule in plan.schedules:
@@ -111,7 +114,7 @@ def change(options: argparse.Namespace, platform: str, words: Sequence[str]) -> 
         policies = Policies(Transitions(reached.store), reached.platforms)
         reached.platforms.known(platform)
         before = await policies.get(platform)
-        after = await policies.change(platform, fields)
+        after = await policies.change(platform, fields, by=who(options))
         return difference(before, after), after
 
     difference_made, policy = ask(options, changed)

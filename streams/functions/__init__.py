@@ -218,6 +218,7 @@ def _operation(function: Function) -> str:
 
 _READER = """
 local operations, fences = {}, {}
+local last_answer -- of the operation before
 local k, a = 0, 1
 while a <= #ARGV do
   local nonces = {}
@@ -267,6 +268,7 @@ for sheet = 1, #fences do
     end
     answer_at = answer_at + 1
     answers[answer_at] = answer
+    last_answer = answer
     k = k + operation[1]
     a = a + 1 + operation[2]
   end

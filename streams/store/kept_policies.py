@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from tailrace.streams.errors import TailraceError, WrongField
+from tailrace.streams.operations import AuditNote
 from tailrace.streams.policies import Policy
 from tailrace.streams.replies import pairs
 from tailrace.streams.store.connection import Store
@@ -64,9 +65,14 @@ async def read_names(store: Store) -> dict[str, str]:
 
 
 async def write_policy(
-    transitions: Transitions, platform: str, policy: Policy, before: KeptPolicy | None, declared: str = ""
+    transitions: Transitions,
+    platform: str,
+    policy: Policy,
+    before: KeptPolicy | None,
+    declared: str = "",
+    note: AuditNote | None = None,
 ) -> bool:
-    """Write a policy over the one that was read; False: there is another one by now.
+    """Write a policy over the one that was read, and keep who asked; False: there is another one by now.
 
     Raises `WrongField` where it would move the keys of the platform: its jobs would not be found any more.
     """
@@ -79,7 +85,7 @@ async def write_policy(
     store, mark = transitions.store, secrets.token_hex(8)
     await store.command("HSET", store.keyspace.platforms, platform, UNDER_WAY + mark)
     version = before.version if before else 0
-    word = await transitions.configure(store.keys(platform), version, _encode(policy), declared)
+    word = await transitions.configure(store.keys(platform), version, _encode(policy), declared, note)
     await store.command("HSET", store.keyspace.platforms, platform, mark)
     return word != "changed"
 

@@ -20,7 +20,7 @@ KEYSPACE: Final = Keyspace()
 
 READS: Final = """
 EXISTS GET HGET HGETALL HKEYS HLEN HMGET LINDEX LLEN LPOS LRANGE PING TIME XINFO|GROUPS XINFO|STREAM XLEN XRANGE XREAD
-ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
+XREVRANGE ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
 """
 """The commands that Python sends by itself to look; those of the scripts are read from the scripts."""
 
@@ -41,8 +41,8 @@ class Role(Struct, frozen=True):
     reads: tuple[str, ...] = ()  # and those that it only looks at
 
 
-SUBMITTING: Final = ("submit", "cancel", "signal")
-ACTING: Final = ("schedule", "unschedule", "reopen", "drop", "pause", "resume", "restart", "configure")
+SUBMITTING: Final = ("submit", "cancel", "signal", "note")
+ACTING: Final = ("schedule", "unschedule", "reopen", "drop", "pause", "resume", "restart", "configure", "note")
 LOOKING: Final = ("tally", "errors", "line")
 
 ROLES: Final[dict[RoleName, Role]] = {

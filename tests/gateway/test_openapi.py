@@ -312,6 +312,7 @@ async def look_at_platforms(ask: Witness, desk: Desk) -> None:
     await ask("GET", "/api/platforms/kurly")
     await ask("POST", "/api/platforms/kurly/resume")
     await ask("PATCH", "/api/platforms/kurly", {"attempts": 3})
+    await ask("GET", "/api/audit?limit=1")
     await ask("GET", "/api/v2/workers/status")
     await ask("POST", "/api/v2/workers/kurly/restart", expect=202)
     await ask("GET", "/api/platforms/nowhere", expect=404)

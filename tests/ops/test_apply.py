@@ -110,3 +110,19 @@ async def test_a_file_that_contradicts_itself_changes_nothing(store: Store, here
     assert await rate_of(store, "kurly") is None
     code, _, said = await here.beside("apply", str(tmp_path / "none.toml"), REDIS_URL=store.url)
     assert (code, "cannot read" in said) == (78, True)
+
+
+async def test_who_changed_what_is_kept(store: Store, here: Here, tmp_path: Path) -> None:
+    await here.beside("platforms", "set", "research", "rate=30", "--by", "ann", REDIS_URL=store.url)
+    await here.beside("pause", "kurly", "--by", "bob", REDIS_URL=store.url)
+    (tmp_path / "tailrace.toml").write_text("[platforms.kurly]\nrate = 7\n")
+    await here.beside("apply", str(tmp_path / "tailrace.toml"), "--by", "eve", REDIS_URL=store.url)
+    code, printed, _ = await here.beside("audit", REDIS_URL=store.url)
+    assert code == 0
+    assert [line.split()[1:4] for line in printed.splitlines()[1:]] == [
+        ["eve", "apply", "kurly"],
+        ["bob", "pause", "kurly"],
+        ["ann", "configure", "research"],
+    ]
+    code, printed, _ = await here.beside("audit", "kurly", "--limit", "1", "--json", REDIS_URL=store.url)
+    assert [act["more"] for act in json.loads(printed)["acts"]] == [{"changed": {"rate": [0, 7]}}]
