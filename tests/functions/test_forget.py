@@ -13,6 +13,7 @@ from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store, info_fields
 from tests.support.builders import Desk, forget_scripts, untouched
 from tests.support.eventually import eventually
+from tests.support.flowing import signal, spawn
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -312,3 +313,14 @@ async def test_jobs_with_many_steps_are_freed_in_the_background(desk: Desk) -> N
         return info_fields(await desk.store.command("INFO", "memory"))["lazyfreed_objects"] != "0"
 
     await eventually("the steps are freed", freed)
+
+
+async def test_a_parent_takes_its_children_and_signals_along(desk: Desk) -> None:
+    held = await desk.start("p")
+    await spawn(desk, held, "kurly.c")
+    await signal(desk, "p", "go")
+    await desk.complete(held)
+    keys = (desk.keys.children("p"), desk.keys.signals("p"))
+    assert await desk.store.command("EXISTS", *keys) == 2
+    await desk.transitions.forget([(desk.keys, Policy(keep_completed_seconds=0))])
+    assert await desk.store.command("EXISTS", *keys) == 0

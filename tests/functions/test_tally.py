@@ -3,7 +3,9 @@
 from tailrace.streams.keys import BANDS
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.transitions import Tally
+from tailrace.streams.views.census import take_census
 from tests.support.builders import Desk, forget_scripts, untouched
+from tests.support.flowing import waiting_parent
 
 
 async def counts(desk: Desk) -> tuple[int, int]:
@@ -92,3 +94,10 @@ async def test_it_counts_after_the_server_forgot_the_script(desk: Desk) -> None:
     await desk.submit("a")
     await forget_scripts(desk.store)
     assert await counts(desk) == (1, 0)
+
+
+async def test_a_job_that_awaits_something_does_not_wait_in_line(desk: Desk) -> None:
+    await waiting_parent(desk, "kurly.c")
+    await desk.submit("b")
+    assert (await tally(desk)).waiting == 1
+    assert (await take_census(desk.store, ["shop"])).waiting == {"shop": 1}
