@@ -7,13 +7,12 @@ from typing import Any, Protocol
 import msgspec
 
 from tailrace.consumers.attempts.facts import Args, Opened
-from tailrace.consumers.attempts.flows import Flows
+from tailrace.consumers.attempts.flows import Flows, too_many
 from tailrace.consumers.attempts.reports import check_report, report_event
 from tailrace.consumers.attempts.steps import OURS, SPAN
 from tailrace.consumers.outcomes import Rest
 from tailrace.streams.errors import Cancelled, Lost
 from tailrace.streams.flows.envelope import FlowNode
-from tailrace.streams.flows.spawning import MOST_CHILDREN
 from tailrace.streams.keys import PlatformKeys, join_id
 from tailrace.streams.messages import Claim, Job, Step, encode
 from tailrace.streams.operations import Operation, call, checked, word
@@ -227,9 +226,7 @@ class Attempt(Flows[Args, Opened]):
         if answer == b"lost":
             self.refused += 1
         if self._allowed(answer) == "full":
-            raise ValueError(
-                f"job {self.job.id} would bring over {MOST_CHILDREN} jobs in line; spawn fewer, larger ones"
-            )
+            raise too_many(self.job.id)
 
     @property
     def _own(self) -> dict[str, str]:

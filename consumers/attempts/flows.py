@@ -14,7 +14,7 @@ from tailrace.producers.client import as_text
 from tailrace.producers.declarations import plain
 from tailrace.producers.producer import encode_args
 from tailrace.producers.submissions import Submitted
-from tailrace.streams.flows.spawning import child_key
+from tailrace.streams.flows.spawning import MOST_CHILDREN, child_key
 from tailrace.streams.history.events import Event, read_body
 from tailrace.streams.keys import check_word, join_id
 from tailrace.streams.messages import Failure
@@ -181,6 +181,8 @@ class Flows(Steps[Args, Opened]):
     ) -> tuple[list[str], list[str]]:
         """Ids and answers of new jobs."""
         check_word(kind, "kind")
+        if len(many) > MOST_CHILDREN:
+            raise too_many(self.job.id)
         where, memory = platform or self.job.platform, await self.recall()
         place = memory.place("spawn" if child else "submit", name)
         keys = [child_key(self.job.id, place, kind, index) for index in range(len(many))]
@@ -239,6 +241,10 @@ class Flows(Steps[Args, Opened]):
                 if end:
                     ends[child] = end
             start += len(found)
+
+
+def too_many(job_id: str) -> ValueError:
+    return ValueError(f"job {job_id} would bring over {MOST_CHILDREN} jobs in line; spawn fewer, larger ones")
 
 
 def first_failed(children: Sequence[Child[Any]], ends: dict[str, bytes]) -> ChildFailed | None:

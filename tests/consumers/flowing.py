@@ -1,10 +1,13 @@
 """Handlers that wait and spawn, in the loop, in a thread and in a process."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
 
 from tailrace.consumers import Attempt, ChildFailed, GiveUp, Handlers, SyncAttempt
+from tailrace.consumers.attempts.flows import Child
+from tailrace.streams.errors import TailraceError
 
 handles = Handlers()
 
@@ -73,3 +76,49 @@ for place in ("thread", "process"):
     handles(f"{place}-book", run_in=place)(plain_book)
     handles(f"{place}-flow", run_in=place)(plain_flow)
     handles(f"{place}-caught", run_in=place)(caught)
+
+
+@handles("patient")
+async def patient(attempt: Attempt[Any]) -> Any:
+    """A child that awaits a signal; it fails in its first life when it is told to."""
+    said = await attempt.wait_for("go")
+    if said == "break":
+        raise GiveUp("as it was told")
+    return said
+
+
+@handles("guardian")
+async def guardian(attempt: Attempt[Any]) -> Any:
+    return await attempt.join(await attempt.spawn_many("patient", [{}, {}], platform="single"))
+
+
+@handles("large")
+async def large(attempt: Attempt[Any]) -> str:
+    return "x" * 300_000
+
+
+@handles("misuse")
+async def misuse(attempt: Attempt[Any]) -> list[str]:
+    foreign: Child[Any] = Child(attempt.job.id, "page")
+    heard = []
+    misuses: list[Callable[[], Awaitable[Any]]] = [
+        lambda: attempt.join([foreign]),
+        lambda: attempt.spawn("page", {}, platform="nowhere"),
+        lambda: attempt.spawn("page", [1]),
+        lambda: attempt.spawn_many("page", [{} for _ in range(10_001)], delay_seconds=3600),
+        lambda: attempt.spawn("page", {}, priority="first of all"),
+        lambda: attempt.wait_for("two words"),
+        lambda: attempt.sleep(),
+        lambda: attempt.each([1], print, batch=0),
+    ]
+    for wrong in misuses:
+        try:
+            await wrong()
+        except (ValueError, TypeError, TailraceError) as error:
+            heard.append(str(error))
+    return heard
+
+
+@handles("too-large")
+async def too_large(attempt: Attempt[Any]) -> Any:
+    return await attempt.join([await attempt.spawn("large", {}, platform=attempt.args["platform"])])

@@ -7,12 +7,13 @@ import pytest
 from msgspec import Raw
 
 from tailrace.consumers import Attempt, Handlers, Waiting
+from tailrace.producers import Tailrace
 from tailrace.streams import PlatformKeys, Transitions
 from tailrace.streams.flows.envelope import FlowNode, seal
 from tailrace.streams.messages import Job
 from tailrace.streams.operations import call
 from tailrace.streams.states import Status
-from tests.consumers.conftest import Bench, serving, standing
+from tests.consumers.conftest import PLATFORMS, Bench, serving, standing
 from tests.consumers.flowing import PLACES, handles
 from tests.support.eventually import eventually
 
@@ -95,6 +96,68 @@ async def test_a_failed_child_of_a_tree_fails_it_before_its_handler_begins(serve
     last = (await served.end_of(root.id))[-1]
     assert last.error
     assert last.error.type == "ChildFailed"
+
+
+async def children_of(bench: Bench, job_id: str) -> list[str]:
+    async def look() -> list[str]:
+        keys = PlatformKeys("many").children(job_id.partition(".")[2])
+        found = [child.decode() for child in await bench.store.command("HKEYS", keys)]
+        waiting = [(await bench.events(child))[-1].status is Status.AWAITING for child in found]
+        return found if found and all(waiting) else []
+
+    return await eventually(f"the children of {job_id} await their signal", look)
+
+
+async def test_to_cancel_a_parent_cancels_its_children(served: Bench) -> None:
+    parent = await served.submit("guardian")
+    children = await children_of(served, parent)
+    await Tailrace.over(served.store, PLATFORMS).cancel(parent, by="ann")
+    assert (await served.end_of(parent))[-1].status is Status.CANCELLED
+    for child in children:
+        assert (await served.end_of(child))[-1].status is Status.CANCELLED
+
+
+async def test_to_retry_a_failed_child_brings_its_failed_parent_back(served: Bench) -> None:
+    parent = await served.submit("guardian")
+    broken, other = await children_of(served, parent)
+    await signal(served, broken, "go", b'"break"')
+    assert (await served.end_of(parent))[-1].status is Status.FAILED
+    await served.store.command("DEL", PlatformKeys("single").signals(broken.partition(".")[2]))
+    await Tailrace.over(served.store, PLATFORMS).retry(broken)
+
+    async def awaits() -> bool:
+        return (await served.events(parent))[-1].status is Status.REOPENED
+
+    await eventually("the parent is reopened", awaits)
+    for child in (broken, other):
+        await signal(served, child, "go", b'"fine"')
+    last = (await served.end_of(parent))[-1]
+    assert (last.status, last.result) == (Status.COMPLETED, ["fine", "fine"])
+
+
+@pytest.mark.parametrize("platform", ["many", "single"])
+async def test_a_child_whose_result_its_parent_cannot_keep_fails_with_advice(served: Bench, platform: str) -> None:
+    last = (await served.end_of(await served.submit("too-large", {"platform": platform})))[-1]
+    assert last.error
+    assert last.error.type == "ChildFailed"
+    assert "WrongResult: the result has over 256 KB" in last.error.message
+    assert "store it elsewhere" in last.error.message
+
+
+async def test_wrong_use_is_refused_with_a_sentence_and_nothing_half_made(served: Bench) -> None:
+    job = await served.submit("misuse")
+    heard = (await served.end_of(job))[-1].result
+    foreign, nowhere, args, many, band, words, nothing, batch = heard
+    assert f"job {job} is not a child of {job}; join takes what spawn returned" in foreign
+    assert nowhere.startswith("platform: ")
+    assert "many" in nowhere
+    assert args == "args: must be an object"
+    assert "would bring over 10000 jobs in line" in many
+    assert band.startswith("priority: ")
+    assert words.startswith("name: ")
+    assert nothing == "a delay takes either seconds or until"
+    assert batch == "batch: expected a number from 1, not 0"
+    assert await served.store.command("EXISTS", PlatformKeys("many").children(job.partition(".")[2])) == 0
 
 
 async def test_a_job_that_raises_waiting_goes_behind_the_others(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tailrace import Attempt, Handlers, JobInfo, Schedule, Submitted, Sync, SyncAttempt, Tailrace, consume
+from tailrace import Attempt, ChildFailed, Handlers, JobInfo, Schedule, Submitted, Sync, SyncAttempt, Tailrace, consume
 from tailrace.consumers.middleware import CallNext
 from tailrace.consumers.testing import HandlerOutcome, run_handler
 from tailrace.streams.policies import Policy
@@ -49,6 +49,28 @@ async def steps(attempt: Attempt[Wanted]) -> int:
     one: Found = await attempt.step("one", found, 1, scale=2.0)
     many: list[Found] = await attempt.step("many", found_later, 2)
     return one.total + len(many)
+
+
+@handles("flow")
+async def flow(attempt: Attempt[Wanted]) -> int:
+    children = await attempt.spawn_many("typed", [Wanted(1)], platform="research", result=Found, attempts=1)
+    one: list[Found] = await attempt.join(children)
+    some: list[Found | None] = await attempt.join(children, on_failure="ignore")
+    told: list[Found | ChildFailed] = await attempt.join(children, on_failure="collect")
+    said: Wanted = await attempt.wait_for("approval", timeout=60, type=Wanted)
+    kept: dict[str, int] | None = attempt.checkpointed(dict[str, int])
+    walked = await attempt.each([1, 2], found, on_error="skip")
+    mail = await attempt.submit("loose", {"to": "ann"}, delay_seconds=5)
+    return one[0].total + len(some) + len(told) + said.count + len(kept or {}) + walked.done + len(mail.id)
+
+
+@handles("flow in a process", run_in="process")
+def flow_in_a_process(attempt: SyncAttempt[Wanted]) -> int:
+    child = attempt.spawn("typed", Wanted(1), result=Found)
+    one: list[Found] = attempt.join([child])
+    said: Wanted = attempt.wait_for("approval", type=Wanted)
+    attempt.sleep(1)
+    return one[0].total + said.count
 
 
 @handles("steps in a thread", run_in="thread")
