@@ -26,7 +26,8 @@ RECLAIM_BATCH = 16  # jobs taken from one owner
 ENLIST_BATCH = 80  # leases in one look
 MEND_BATCH = 60  # entries in one look for jobs without a place
 FORGET_BATCH = 60  # jobs removed
-TICKS = 40  # schedules in one look, and ticks
+TICKS = 100  # schedules in one look
+TICK_BATCH = 40  # ticks
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 MOST_SIGNALS = 100  # that a job may have
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small
@@ -218,7 +219,9 @@ class Transitions:
             )
             for tick in ticks
         ]
-        answers = await self.run([(platform, operations)])
+        answers: list[Any] = []
+        for start in range(0, len(operations), TICK_BATCH):
+            answers += await self.run([(platform, operations[start : start + TICK_BATCH])])
         return [broken(answer) or [word.decode(errors="replace") for word in answer] for answer in answers]
 
     async def beat(

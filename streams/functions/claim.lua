@@ -114,7 +114,7 @@ local more           -- whether there may be more than was looked at
 
 -- What this call may still look at, in jobs from a line. One from the front takes three times as long, and one that needs
 -- an order or a limit key twice.
-local MOST_WORK, PIECE = 60, 32
+local MOST_WORK = 60
 local FROM_FRONT, WITH_MARKS = 3, 1
 local left = math.max(MOST_WORK, room)
 
@@ -277,7 +277,7 @@ local function take_from(band, most)
   end
   local asked, given = 0, 0
   while taken < goal and left > 0 and given == asked and not stopped do -- fewer than asked: there are no more
-    asked = math.min(goal - taken, left, PIECE)
+    asked = math.min(goal - taken, left)
     local command = { 'XREADGROUP', 'GROUP', GROUP, owner, 'COUNT', asked, 'STREAMS', keys.jobs[band], '>' }
     local reply = redis.pcall(unpack(command))
     if reply and reply.err then -- a new stream, or its group was destroyed: begin at its first entry

@@ -77,7 +77,7 @@ async def test_a_tick_fires_and_the_ticker_looks_again_at_once(scene: Scene) -> 
 async def test_many_tickers_fire_each_tick_once(scene: Scene) -> None:
     ticks = [await scene.schedule(f"n{number}", ago=3, missed="all") for number in range(30)]
     tickers = [scene.ticker() for _ in range(5)]
-    for _ in range(4):
+    for _ in range(3):
         await asyncio.gather(*(ticker.round() for ticker in tickers))
     jobs = await scene.jobs()
     wanted = {f"n{n}-{tick + k * round(PERIOD * 1000)}" for n, tick in enumerate(ticks) for k in range(4)}
@@ -99,7 +99,7 @@ async def test_missed_ticks_are_skipped_made_up_for_once_or_all(scene: Scene) ->
 
 
 async def test_a_long_debt_is_paid_in_rounds_and_holds_up_no_other_platform(scene: Scene) -> None:
-    await scene.schedule("debt", ago=2 * TICKS + 9, missed="all")
+    await scene.schedule("debt", ago=2 * TICKS + 49, missed="all")
     await scene.schedule("other", ago=0, platform="ably", missed="once")
     ticker = scene.ticker(KURLY, ABLY)
     assert await ticker.round() == 0
@@ -107,7 +107,7 @@ async def test_a_long_debt_is_paid_in_rounds_and_holds_up_no_other_platform(scen
     assert await scene.store.command("XLEN", ABLY.jobs("normal")) == 1
     await ticker.round()
     await ticker.round()
-    assert len(await scene.jobs()) == 2 * TICKS + 10
+    assert len(await scene.jobs()) == 2 * TICKS + 50
     assert await ticker.round() > 0
 
 
@@ -177,7 +177,7 @@ async def test_a_ticker_that_is_too_old_for_a_schedule_leaves_the_tick_to_a_newe
 
 async def test_any_number_of_unreadable_schedules_hides_no_readable_one(scene: Scene) -> None:
     tick = await scene.schedule("good", ago=0, missed="once")
-    for number in range(2 * TICKS + 10):
+    for number in range(2 * TICKS + 50):
         await scene.store.command("HSET", KURLY["schedules"], f"bad{number}", "{}")
         await scene.store.command("ZADD", KURLY["ticks"], 1, f"bad{number}")
     ticker = scene.ticker()

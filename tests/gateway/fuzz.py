@@ -19,6 +19,8 @@ from tests.gateway.hostile import BODIES, METHODS, NAMES, PARTS, QUERIES, TEXTS,
 
 PATIENCE_SECONDS = 15.0  # for any answer; the first look at workers takes 2.5 s
 
+DEEPEST = 3  # lists within lists
+
 RAW = "@raw@"  # stands in a body where something comes that no encoder would write
 
 
@@ -53,13 +55,16 @@ class Sent(NamedTuple):
         return unquote(self.target.rstrip(" ").partition("?")[0].partition("#")[0])
 
 
-def values(document: Document, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
-    """What a schema allows, or nearly: what no schema can say is left to the gateway."""
+def values(document: Document, schema: Mapping[str, Any], depth: int = 0) -> SearchStrategy[Any]:
+    """What a schema allows, or nearly: what no schema can say is left to the gateway.
+
+    `depth`: how many lists it stands in; a schema that contains itself ends in an empty one.
+    """
     schema = document.resolve(dict(schema))
     if "enum" in schema or "const" in schema:
         return st.sampled_from(schema.get("enum") or [schema["const"]])
     if "anyOf" in schema:
-        return st.one_of([values(document, each) for each in schema["anyOf"]])
+        return st.one_of([values(document, each, depth) for each in schema["anyOf"]])
     match schema.get("type"):
         case "string" if "pattern" in schema:
             return st.from_regex(re.sub(r"\$$", r"\\Z", schema["pattern"]), alphabet=st.characters(codec="ascii"))
@@ -74,9 +79,11 @@ def values(document: Document, schema: Mapping[str, Any]) -> SearchStrategy[Any]
         case "null":
             return st.none()
         case "array":
-            return st.lists(values(document, schema.get("items", {})), max_size=3)
+            if depth == DEEPEST:
+                return st.just([])
+            return st.lists(values(document, schema.get("items", {}), depth + 1), max_size=3)
         case "object" if "properties" in schema:
-            fields = {name: values(document, each) for name, each in schema["properties"].items()}
+            fields = {name: values(document, each, depth) for name, each in schema["properties"].items()}
             needed = {name: fields.pop(name) for name in schema.get("required", ())}
             return st.fixed_dictionaries(needed, optional=fields)
         case "object":
