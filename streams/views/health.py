@@ -2,17 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from msgspec import Struct
 
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
-from tailrace.streams.replies import which
-from tailrace.streams.store.connection import Store, info_fields
+from tailrace.streams.store.connection import ServerRefusal, Store, info_fields
 from tailrace.streams.store.fitness import WRITES
 from tailrace.streams.store.server import to_ms
 from tailrace.streams.transitions import Tally, Transitions
+from tailrace.streams.views.corrupt import of_each
 from tailrace.streams.views.overview import Overview, take_overviews
 
 AT_ONCE = 50  # platforms that are counted in one call: a few milliseconds of the server's time at most
@@ -54,15 +56,28 @@ async def take_health(transitions: Transitions, platforms: Iterable[str]) -> Hea
     keys = [store.keys(name) for name in names]
     server = await look_at_store(store)
     overviews, tallies, ticks = await asyncio.gather(
-        take_overviews(store, names), count_ends(transitions, keys), next_ticks(store, keys)
+        of_each(keys, partial(see_platforms, store)),
+        count_ends(transitions, keys),
+        of_each(keys, partial(next_ticks, store)),
     )
     return Health(
         server,
-        [
-            PlatformHealth(overview, tallies.get(overview.platform, NOTHING), ticks.get(overview.platform))
-            for overview in overviews
-        ],
+        [PlatformHealth(overviews[name], tallies.get(name, NOTHING), ticks.get(name)) for name in overviews],
     )
+
+
+async def see_platforms(store: Store, platforms: Sequence[PlatformKeys]) -> list[Overview]:
+    with as_broken():
+        return await take_overviews(store, [keys.platform for keys in platforms])
+
+
+@contextmanager
+def as_broken() -> Iterator[None]:
+    """A server that refuses a read has found a key of another type."""
+    try:
+        yield
+    except ServerRefusal as error:
+        raise BrokenOperation(str(error)) from None
 
 
 async def look_at_store(store: Store) -> StoreHealth:
@@ -94,9 +109,8 @@ async def count_ends(transitions: Transitions, platforms: Sequence[PlatformKeys]
     return found
 
 
-async def next_ticks(store: Store, platforms: Sequence[PlatformKeys]) -> dict[str, int]:
+async def next_ticks(store: Store, platforms: Sequence[PlatformKeys]) -> list[int | None]:
     """When the next schedule of each platform is due, where there is one."""
-    there = await which(store, platforms, ("ticks",))
-    keys = [each for each in platforms if each.platform in there]
-    replies = await store.commands([("ZRANGE", each["ticks"], 0, 0, "WITHSCORES") for each in keys])
-    return {each.platform: int(float(reply[1])) for each, reply in zip(keys, replies, strict=True) if reply}
+    with as_broken():
+        replies = await store.commands([("ZRANGE", keys["ticks"], 0, 0, "WITHSCORES") for keys in platforms])
+    return [int(float(reply[1])) if reply else None for reply in replies]

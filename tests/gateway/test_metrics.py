@@ -81,6 +81,16 @@ async def test_metrics_are_answered_while_the_store_is_away(frail: OwnStore) -> 
             assert "tailrace_jobs" not in seen.names()
 
 
+async def test_a_platform_with_corrupt_keys_hides_no_other(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await desk.submit("a")
+    for name in ("ended_failed", "ticks"):
+        await desk.store.command("SET", desk.store.keys("kurly")[name], "corrupt")
+    seen = await scraped(http)
+    assert seen.value("tailrace_store_up") == 1
+    assert seen.value("tailrace_jobs", platform="research", state="waiting") == 1
+    assert not [labels for name, labels in seen if name == "tailrace_jobs" and ("platform", "kurly") in labels]
+
+
 async def test_a_scrape_costs_the_same_with_one_job_as_with_a_thousand(http: httpx2.AsyncClient, desk: Desk) -> None:
     async def cost() -> int:
         costs = []
