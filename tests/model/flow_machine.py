@@ -59,7 +59,8 @@ class FlowMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.run = self.play.wait
-        self.run(self.play.command("FLUSHALL"))
+        for node in self.run(self.play.nodes()):
+            self.run(node.command("FLUSHALL"))
         self.desks = {name: Desk(self.play, name, max_crashes=100) for name in PLATFORMS}
         self.model = FlowModel(PLATFORMS)
         self.relay = Relay(next(iter(self.desks.values())).transitions)
