@@ -99,7 +99,12 @@ def run_command(options: argparse.Namespace) -> int:
         code = importlib.import_module(f"tailrace.{role}.__main__").main()
     else:
         module = COMMANDS[options.command].module or f"cli.{options.command}"
-        code = importlib.import_module(f"tailrace.ops.{module}").run(options)
+        command = importlib.import_module(f"tailrace.ops.{module}").run
+        if getattr(options, "watch", False):
+            from tailrace.ops.watching import watch
+
+            return watch(options, command)
+        code = command(options)
     return code
 
 

@@ -37,6 +37,7 @@ def seconds(flag: str, option: str, help: str) -> Argument:
 JOB = argument("job", metavar="JOB", help="the job id, <platform>.<key>")
 PLATFORM = argument("platform", metavar="PLATFORM", help="which one")
 JSON = argument("--json", action="store_true", help="for machines")
+WATCH = argument("--watch", action="store_true", help="draw it again every two seconds, until Ctrl-C")
 BY = argument("--by", metavar="NAME", help="your name, which clients see (default: your login)")
 REASON = argument("--reason", metavar="TEXT", help="why; clients see it")
 FILTER = (
@@ -56,7 +57,7 @@ GROUPS = {
     "Submit and watch": ("submit", "follow", "history", "show", "flow"),
     "Look": ("running", "platforms", "workers", "dead"),
     "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules", "apply"),
-    "Operate": ("audit", "alerts", "doctor", "keys", "bench"),
+    "Operate": ("audit", "alerts", "drill", "doctor", "keys", "bench"),
     "Develop": ("test", "check"),
 }
 """Every command once, as help lists them."""
@@ -152,12 +153,13 @@ COMMANDS = {
         (JOB, JSON, DATA),
         more=", and why it waits: for that it watches its consumers for some seconds",
     ),
-    "running": Command("list running and waiting jobs", (JSON, DATA)),
+    "running": Command("list running and waiting jobs", (WATCH, JSON, DATA)),
     "platforms": Command(
         "list the platforms with their counts; or change the policy of one",
         (
             argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"),
             argument("--nodes", action="store_true", help="show which server has each platform"),
+            WATCH,
             BY,
             JSON,
             DATA,
@@ -189,7 +191,7 @@ COMMANDS = {
             DATA,
         ),
     ),
-    "workers": Command("list the workers and whether they are alive", (JSON, DATA)),
+    "workers": Command("list the workers and whether they are alive", (WATCH, JSON, DATA)),
     "cancel": Command(
         "end a waiting job, or ask a running one to stop", (JOB, REASON, BY, JSON, DATA), module="cli.act"
     ),
@@ -213,6 +215,7 @@ COMMANDS = {
             argument("platform", metavar="PLATFORM", nargs="?", help="of this one only (default: all)"),
             *FILTER,
             argument("--limit", metavar="N", type=int, default=100, help="of each platform (default: 100)"),
+            WATCH,
             JSON,
             DATA,
         ),
@@ -279,6 +282,16 @@ COMMANDS = {
         ),
         more="; TAILRACE_SLACK_URL and TAILRACE_DISCORD_URL, or the same with _FILE, name the receivers",
         module="monitoring.alerts",
+    ),
+    "drill": Command(
+        "submit a short job to each platform, and say which of them were done",
+        (
+            argument("platforms", nargs="*", metavar="PLATFORM", help="only these (default: all)"),
+            argument("--seconds", metavar="N", type=float, default=30.0, help="how long to wait (default: 30)"),
+            JSON,
+            DATA,
+        ),
+        module="drill",
     ),
     "bench": Command(
         "measure the speed on this machine, and the raw speed of its store",

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tailrace.producers.platforms import BUILT_IN
@@ -23,13 +24,14 @@ PROMISED_SECONDS = 2.0
 
 
 async def patch(deployment: Deployment, platform: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    answer = await deployment.http.patch(f"{deployment.gateways[0].url}/api/platforms/{platform}", json=body)
+    async with httpx2.AsyncClient(timeout=10.0) as http:  # a connection that was kept may be closed just now
+        answer = await http.patch(f"{deployment.gateways[0].url}/api/platforms/{platform}", json=body)
     return answer.status_code, answer.json()
 
 
 async def starts(deployment: Deployment, jobs: list[str]) -> list[float]:
     """When each job that was started was, in order."""
-    histories = await asyncio.gather(*map(deployment.history, jobs))
+    histories = [await deployment.history(job) for job in jobs]
     times = [event.time for history in histories for event in history if event.status == "started"]
     return sorted(datetime.fromisoformat(each).timestamp() for each in times)
 
