@@ -17,10 +17,11 @@ from tailrace.ops.terminal import say
 from tailrace.ops.up.children import ChildProcess, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.ops.up.up import is_ready
-from tailrace.streams.errors import TailraceError
+from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.process import launch, lifeline
+from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
 
 HOST = "127.0.0.1"
 CONCURRENCY = 128
@@ -113,6 +114,8 @@ class Workbench:
 @contextmanager
 def open_workbench(url: str | None, data: Path | None, purposes: Sequence[str]) -> Iterator[Workbench]:
     """A platform for each purpose, in a store of its own, whose files are under `data`, or in the store of `url`."""
+    if url and url.startswith((*SENTINEL_SCHEMES, *CLUSTER_SCHEMES)):
+        raise BadConfiguration("REDIS_URL: bench measures one server; write redis://host:port, or unset it")
     name = f"bench-{secrets.token_hex(4)}"
     keys = {purpose: PlatformKeys(f"{name}-{purpose}") for purpose in purposes}
     if data:
