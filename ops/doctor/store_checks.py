@@ -17,7 +17,6 @@ PINGS = 20
 SLOW_MS = 20.0  # for a ping; a job takes a handful of trips
 SKEW_SECONDS = 1.0
 FULL_SHARE, FILLING_SHARE = 0.9, 0.8  # of maxmemory
-FULL_SHARE = 0.8  # of the memory that a node may use
 FULL_DISK, FILLING_DISK = 100_000_000, 1_000_000_000  # bytes that are free
 
 
@@ -53,7 +52,7 @@ def about_node(node: NodeInfo) -> Finding:
         return wrong("node", f"{node.address} does not answer, and jobs of its platforms wait: {node.down}")
     used, limit = f"{node.memory_bytes / 1e6:,.0f} MB used", node.memory_limit_bytes
     says = f"{node.address}: a trip takes {node.trip_ms:.2f} ms, {used}{f' of {limit / 1e6:,.0f} MB' if limit else ''}"
-    full = limit and node.memory_bytes > FULL_SHARE * limit
+    full = limit and node.memory_bytes > FILLING_SHARE * limit
     return advice("node", says, "give it more memory, or move slots to another node") if full else Finding("node", says)
 
 
