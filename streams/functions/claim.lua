@@ -118,6 +118,17 @@ local MOST_WORK = 60
 local FROM_FRONT, WITH_MARKS = 3, 1
 local left = math.max(MOST_WORK, room)
 
+-- How many milliseconds have passed since then. Jobs that were submitted together have the same answer.
+local waits = {}
+local function wait_since(ms)
+  local wait = waits[ms]
+  if not wait then
+    wait = format('%d', math.max(0, now_ms - ms))
+    waits[ms] = wait
+  end
+  return wait
+end
+
 local function open(band, entry, fields, alone)
   local key = fields[2]
   local record = key_of('job', key)
@@ -167,7 +178,7 @@ local function open(band, entry, fields, alone)
   taken = taken + 1
   local failures, age, waited = '0', '0', ''
   if not job[5] then -- nothing has happened to it since it was accepted, so it has waited since then
-    waited = format('%d', math.max(0, now_ms - match(entry, '^%d+')))
+    waited = wait_since(match(entry, '^%d+'))
   end
   if job[4] then
     failures, age = past(record)
