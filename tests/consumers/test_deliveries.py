@@ -16,6 +16,9 @@ async def test_a_heart_delivers_what_was_there_at_its_look_before(bench: Bench) 
     role = Deliverer(Transitions(store), [desk.keys])
     await role.round()
     assert await outbox(desk) == ["submit kurly.b"], "its writer may be about to deliver it"
+    await spawn(desk, held, "kurly.late")
+    await role.round()
+    assert await outbox(desk) == ["submit kurly.late"]
     await role.round()
     assert await outbox(desk) == []
     kurly = other(desk)
