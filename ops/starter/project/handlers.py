@@ -22,7 +22,7 @@ class Greetings(Struct):
 @handles("greet")
 async def greet(attempt: Attempt[Guests]) -> Greetings:
     names = attempt.args.names
-    greetings = []
+    greetings: list[str] = []
     for number, name in enumerate(names, start=1):
         # A step is saved once: another attempt at this job does not greet the same person again.
         greetings.append(await attempt.step(f"greet {name}", write, name))
