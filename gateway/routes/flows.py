@@ -13,6 +13,7 @@ from tailrace.gateway.replies import JobStatus, status_of
 from tailrace.gateway.route_table import ACT, READ, SUBMIT, Answer, Parameter, Reply, accepted, group, ok, up_to
 from tailrace.gateway.routes.jobs import Links, links_of, where
 from tailrace.gateway.routes.submissions import (
+    JOB,
     NEW_WORK,
     ONCE,
     REPLAYED,
@@ -89,15 +90,12 @@ class SignalSent(Struct, frozen=True):
     status: SignalStatus
 
 
-LEAF: Final = {"platform": "default", "kind": "drill", "args": {"steps": 1, "seconds": 0}}
-
-
 @group("submit")(
     "POST",
     "/api/flows",
     SUBMIT,
     accepted("In line, all of it.", FlowAccepted, None, REPLAYED),
-    examples=({**LEAF, "children": [LEAF, {**LEAF, "children": [LEAF]}]},),
+    examples=({**JOB, "children": [JOB, {**JOB, "children": [JOB]}]},),
     asks=(ONCE, TRACED),
     refuses=NEW_WORK,
 )

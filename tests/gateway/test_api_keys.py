@@ -148,7 +148,9 @@ async def test_a_foreign_job_is_as_unknown_as_one_that_never_was(
     await desk.submit("here")
 
     async def told(job_id: str) -> tuple[int, str, str]:
-        answer = await locked.request(method, path.replace("{job_id}", job_id), headers=shown(SHOPS))
+        answer = await locked.request(
+            method, path.replace("{job_id}", job_id).replace("{name}", "go"), headers=shown(SHOPS)
+        )
         return answer.status_code, answer.headers["content-type"], answer.text.replace(job_id, "ID")
 
     foreign = await told("research.here")
