@@ -170,7 +170,8 @@ def project(podman: Podman) -> Iterator[Project]:
     project.compose("up", "-d", "redis")
     project.wait_until("redis is healthy", lambda: project.healthy("redis"))
     project.compose("up", "-d", "--no-deps", "gateway", *WORKERS)
-    project.wait_until("the gateway is healthy", lambda: project.healthy("gateway"))
+    for service in ("gateway", *WORKERS):
+        project.wait_until(f"{service} is healthy", partial(project.healthy, service))
     yield project
     project.compose("down", "--volumes")
 
