@@ -18,7 +18,7 @@ from tailrace.ops.up.children import ChildProcess, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.ops.up.up import is_ready
 from tailrace.streams.errors import BadConfiguration, TailraceError
-from tailrace.streams.keys import PlatformKeys
+from tailrace.streams.keys import Keyspace, PlatformKeys
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.process import launch, lifeline
 from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
@@ -123,16 +123,18 @@ def open_workbench(url: str | None, data: Path | None, purposes: Sequence[str]) 
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-bench-", dir=data)))
         if url:
-            opened.callback(sweep, url, name, tuple(each.prefix.encode() for each in keys.values()))
+            opened.callback(sweep, url, name, list(keys.values()))
         family = Family(url or opened.enter_context(OwnStore(folder / "store")).url, folder)
         opened.callback(family.close)
         yield Workbench(family, keys, own_store=url is None)
 
 
-def sweep(url: str, name: str, prefixes: tuple[bytes, ...]) -> None:
+def sweep(url: str, name: str, platforms: Sequence[PlatformKeys]) -> None:
     """Remove every key of ours from a store that is not ours."""
+    prefixes = tuple(keys.prefix.encode() for keys in platforms)
     try:
         with redis.Redis.from_url(url) as client:
+            client.hdel(Keyspace().platforms, *(keys.platform for keys in platforms))
             cursor = None
             while cursor != 0:
                 cursor, found = client.scan(cursor or 0, match=f"*{name}*", count=SWEEP)

@@ -228,7 +228,7 @@ async def test_a_gateway_with_keys_asks_for_one(valkey_url: str, visitor: Visito
         await visitor.open(f"{gateway.url}/jobs/research.kept")
         await visitor.page.fill("#signin-key", "somebody-elses-key-0123")
         await visitor.page.keyboard.press("Enter")
-        await visitor.sees("#signin-wrong", "not known")
+        await visitor.sees("#signin-wrong", "This key is not valid")
         await visitor.page.fill("#signin-key", "somebodys-long-key-0123")
         await visitor.page.keyboard.press("Enter")
         await visitor.state("waiting")
