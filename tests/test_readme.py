@@ -18,7 +18,7 @@ HANDLER, CLIENT = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 def test_the_code_of_the_readme_runs_as_the_readme_says(tmp_path: Path, valkey_url: str) -> None:
     (tmp_path / "handlers.py").write_text(HANDLER)
-    (line,) = re.findall(r"^    tailrace (submit default greet .*)$", README, flags=re.MULTILINE)
+    (line,) = re.findall(r"^    python3 -m ops (submit default greet .*)$", README, flags=re.MULTILINE)
     consumer = subprocess.Popen(
         [sys.executable, "-m", "tailrace.consumers", "default"],
         cwd=CHECKOUT,
@@ -53,8 +53,8 @@ def test_the_handler_has_about_fifteen_lines() -> None:
 
 
 def test_every_command_of_the_readme_exists() -> None:
-    named = set(re.findall(r"`(?:[A-Z_]+=\S+ )?tailrace (\w+)|^    (?:\$ |[A-Z_]+=\S+ )?tailrace (\w+)", README, re.M))
-    assert {"up", "race", "submit", "consume", "bench", "doctor"} <= {a or b for a, b in named} <= set(COMMANDS)
+    named = set(re.findall(r"(?:`|^    )(?:\$ )?(?:[A-Z_]+=\S+ )?(?:tailrace|python3 -m ops) (\w+)", README, re.M))
+    assert {"up", "test", "race", "submit", "consume", "bench", "doctor"} <= named <= set(COMMANDS)
 
 
 def test_every_link_leads_somewhere() -> None:

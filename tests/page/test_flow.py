@@ -21,7 +21,11 @@ async def submit_flow(standing: Deployment, url: str, **root: object) -> tuple[s
 
 async def test_the_jobs_of_a_flow_are_a_tree_that_moves(standing: Deployment, visitor: Visitor) -> None:
     (gateway,) = standing.gateways
-    slow = {"kind": "drill", "platform": "hwahae", "args": {"steps": 3, "seconds": 1}}
+    slow = {
+        "kind": "drill",
+        "platform": "hwahae",
+        "args": {"steps": 9, "seconds": 1},
+    }  # longer than a page takes to open
     nested = {**LEAF, "platform": "kurly", "children": [slow]}
     root, (quick, middle) = await submit_flow(standing, gateway.url, children=[{**LEAF, "platform": "kurly"}, nested])
     await visitor.open(f"{gateway.url}/jobs/{root}")
