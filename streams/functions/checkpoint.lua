@@ -8,12 +8,9 @@
 --       name   the name, of which no step is
 --       value  JSON
 -- Returns  saved | lost | cancelled | full
-local job, refused = lease.own(record, key, nonce)
+local job, refused = lease.at_work(record, key, nonce)
 if not job then
   return refused
-end
-if lease.asked_to_stop(job.marks) then
-  return 'cancelled'
 end
 local before = call('HEXISTS', steps, name) == 1 and #name + call('HSTRLEN', steps, name) or 0
 local bytes = (call('HGET', record, 'step_bytes') or 0) - before + #name + #value

@@ -7,12 +7,9 @@
 --       number  of the join, another one for each join of each attempt
 --       ids     of children, separated by spaces
 -- Returns  for each the event of its end without an id, nothing while it has not ended, `?` if it is no child of this job; fewer than asked for if they are large; or lost | cancelled
-local job, refused = lease.own(record, key, nonce)
+local job, refused = lease.at_work(record, key, nonce)
 if not job then
   return refused
-end
-if lease.asked_to_stop(job.marks) then
-  return 'cancelled'
 end
 if call('HGET', record, 'join') ~= number then
   call('HSET', record, 'join', number, 'wanted', 0)

@@ -8,12 +8,9 @@
 --       name   the step
 --       value  what it gave, JSON
 -- Returns  saved | again | lost | cancelled | full
-local job, refused = lease.own(record, key, nonce)
+local job, refused = lease.at_work(record, key, nonce)
 if not job then
   return refused
-end
-if lease.asked_to_stop(job.marks) then
-  return 'cancelled'
 end
 if call('HEXISTS', steps, name) == 1 then
   return 'again'

@@ -8,12 +8,9 @@
 --       room   args longer than this many bytes are kept beside their entry
 --       jobs   a MessagePack list of lists: id, 1: a child, band, kind, args, fingerprint, extras as `submit` takes them
 -- Returns  for each `spawned` | `again` | `conflict`: another job has its id | `duplicate`: another job has its `dedupe` key | `order`: a child cannot have the order key that its parent holds | `corrupt`: its keys are; or lost | cancelled | full
-local job, refused = lease.own(record, key, nonce)
+local job, refused = lease.at_work(record, key, nonce)
 if not job then
   return refused
-end
-if lease.asked_to_stop(job.marks) then
-  return 'cancelled'
 end
 local wanted, ids = cmsgpack.unpack(jobs), {}
 for i = 1, #wanted do

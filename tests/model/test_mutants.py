@@ -36,6 +36,7 @@ function lease.fence(key)
 end
 function lease.stands() return true end
 function lease.own(_, key) return lease.fence(key), 'lost' end
+lease.at_work = lease.own
 local job"""
 
 UNFENCED_REPORT = f"""

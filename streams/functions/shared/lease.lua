@@ -59,6 +59,15 @@ function lease.own(record, key, nonce, goal, other_goal, third_goal)
   return nil, 'lost'
 end
 
+-- The job of an attempt that does more than report, and does not end yet: one that was asked to stop does nothing more.
+function lease.at_work(record, key, nonce)
+  local job, refused = lease.own(record, key, nonce)
+  if job and lease.asked_to_stop(job.marks) then
+    return nil, 'cancelled'
+  end
+  return job, refused
+end
+
 -- The same, as far as a lease says what changes: for those that renew it. `rest` is what never changes.
 function lease.glance(key, nonce)
   local reported, seq, held_key, started, rest = match(held[nonce] or '', '^(%d+) (%d+) (%S+) (%S+) (.*)$')
