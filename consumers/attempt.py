@@ -39,7 +39,7 @@ class Desk(Protocol):
     say: Callable[[Operation, Heard], None]
 
     def waiting(self, attempt: "Attempt[Any]", seconds: float | None) -> dict[str, Any]:
-        """The attempt is about to wait; what `wait` is told of its rules."""
+        """Note that the attempt is about to wait; the arguments of `wait` that follow from its rules."""
 
     def waited(self, attempt: "Attempt[Any]", answer: Any, awaits: str) -> bool:
         """What the store answered; whether the attempt is over."""

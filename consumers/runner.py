@@ -256,7 +256,7 @@ class Runner:
             self._done()
 
     def waiting(self, attempt: Attempt[Any], seconds: float | None) -> dict[str, Any]:
-        """What `wait` is told of an attempt's rules; it waits no longer than its job may take in all."""
+        """The arguments of `wait` from an attempt's rules; it waits no longer than its job may take in all."""
         running = self.running.get(attempt.fence)
         if running is None or running.settling:
             raise Lost(attempt.job.id, attempt.number)

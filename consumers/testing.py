@@ -262,7 +262,7 @@ class StandInOutbound(Outbound):
         return [[self._stand_in.bring(new) for new in jobs]] if not self._stand_in.cancelling else [b"cancelled"]
 
     def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:
-        """Nobody is to hear of it."""
+        """There is no other platform to deliver anything to."""
 
 
 def event_of(body: bytes) -> Event:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import anyio
 
-from tailrace.gateway.metrics.lookout import Lookout
+from tailrace.gateway.metrics.beat_watch import BeatWatch
 from tailrace.streams.errors import TailraceError
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.policies import Platforms
@@ -26,12 +26,12 @@ class Sampler:
         self._transitions = transitions
         self._platforms = platforms
         self.every_seconds = every_seconds
-        self.lookout = Lookout()
+        self.beat_watch = BeatWatch()
         self.samples: deque[Sample] = deque(maxlen=SAMPLES + 1)  # one more, to know what ended until the first
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.lookout.run)
+            tasks.start_soon(self.beat_watch.run)
             await self._sample()
 
     async def _sample(self) -> None:

@@ -24,7 +24,7 @@ async def metrics(backend: Backend, _: Request) -> Response:
     """
     health: Health | None = None
     consumers: list[ConsumerPresence] = []
-    backend.sampler.lookout.want(backend.presence)
+    backend.sampler.beat_watch.want(backend.presence)
     try:
         health = await take_health(backend.transitions, backend.platforms)
         consumers = await backend.presence.see()

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tailrace.ops.connect import reach
 from tailrace.ops.monitoring import messages
-from tailrace.ops.monitoring.lookout import AlertLookout, Findings, Incident
+from tailrace.ops.monitoring.incidents import Findings, Incident, IncidentWatch
 from tailrace.ops.monitoring.rules import RULES
 from tailrace.ops.monitoring.webhook import NotDelivered, Webhook
 from tailrace.ops.terminal import say
@@ -205,11 +205,11 @@ async def watch(options: argparse.Namespace, told: list[Receiver], quiet: QuietH
     shutdown = Shutdown()
     with shutdown.listening():
         async with reach(options) as reached:
-            lookout = AlertLookout(Transitions(reached.store), reached.platforms, options.waiting, options.oldest)
+            watch = IncidentWatch(Transitions(reached.store), reached.platforms, options.waiting, options.oldest)
             messengers = [Messenger(reached.store, receiver, options.remind, quiet) for receiver in told]
             log.info("alerts_watch", receivers=", ".join(receiver.name for receiver in told), rules=len(RULES))
             while not shutdown.drain.is_set():
-                found = await lookout.look()
+                found = await watch.look()
                 for messenger in messengers:
                     try:
                         await messenger.settle(found)

@@ -4,8 +4,8 @@ import anyio
 import httpx2
 import pytest
 
-from tailrace.gateway.metrics import lookout
-from tailrace.gateway.metrics.lookout import Lookout
+from tailrace.gateway.metrics import beat_watch
+from tailrace.gateway.metrics.beat_watch import BeatWatch
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import NoStore
 from tests.gateway.costs import TRIES, commands
@@ -115,9 +115,9 @@ async def test_consumers_are_watched_between_scrapes_and_not_without_them(monkey
             if self.count == 1:
                 raise NoStore("away")
 
-    monkeypatch.setattr(lookout, "EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(lookout, "INTEREST_SECONDS", 0.2)
-    looks, watching = Looks(), Lookout()
+    monkeypatch.setattr(beat_watch, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(beat_watch, "INTEREST_SECONDS", 0.2)
+    looks, watching = Looks(), BeatWatch()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watching.run)
         await anyio.sleep(0.03)

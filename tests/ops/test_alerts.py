@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tailrace.ops.monitoring import messages
 from tailrace.ops.monitoring.alerts import Messenger, QuietHours, Receiver
-from tailrace.ops.monitoring.lookout import AlertLookout, Findings
+from tailrace.ops.monitoring.incidents import Findings, IncidentWatch
 from tailrace.ops.monitoring.rules import RULES, Growth, Sight
 from tailrace.ops.monitoring.webhook import NotDelivered, Webhook, is_public
 from tailrace.ops.up.own_store import OwnStore
@@ -227,20 +227,20 @@ async def test_failures_are_counted_from_look_to_look(valkey_url: str) -> None:
     async with Store(valkey_url) as store:
         desk = Desk(store, "research")
         platforms = Platforms({"research": Policy()})
-        lookout = AlertLookout(Transitions(store), platforms, waiting=3, clock=lambda: now)
+        watch = IncidentWatch(Transitions(store), platforms, waiting=3, clock=lambda: now)
         await desk.submit(*(f"job-{n}" for n in range(10)))
-        await lookout.look()
+        await watch.look()
         for held in await desk.claim("ann", 5):
             await desk.fail(held)
         await desk.beat("ann")
         now = 60.0
-        seen = await lookout.look()
+        seen = await watch.look()
         assert {rule.name for rule, _ in seen.ripe} == {"TailraceFailuresGrow"}
         assert "TailraceQueueLong" in {rule.name for rule, _ in seen.all}
         now = 400.0
-        assert "TailraceQueueLong" in {rule.name for rule, _ in (await lookout.look()).ripe}
+        assert "TailraceQueueLong" in {rule.name for rule, _ in (await watch.look()).ripe}
         now = 700.0
-        assert "TailraceFailuresGrow" not in {rule.name for rule, _ in (await lookout.look()).ripe}
+        assert "TailraceFailuresGrow" not in {rule.name for rule, _ in (await watch.look()).ripe}
 
 
 PATHS = ("/slack/secret-path", "/discord/secret-path")

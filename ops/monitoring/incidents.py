@@ -27,7 +27,7 @@ class Findings(Struct, frozen=True):
     watched_seconds: float  # how far back rules could look
 
 
-class AlertLookout:
+class IncidentWatch:
     """What is wrong now, by every rule."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Keeps looking at the beats of consumers while somebody reads the metrics.
+"""Keeps looking at the beats of consumers while a scraper reads the metrics.
 
 Whether a consumer is dead shows only to an observer that has watched it for its deadline, and a scraper may come once a
 minute. Without a scraper nothing is looked at.
@@ -16,8 +16,8 @@ EVERY_SECONDS = 2.0
 INTEREST_SECONDS = 300.0  # after the last scrape
 
 
-class Lookout:
-    """Looks for those who asked lately."""
+class BeatWatch:
+    """Looks at beats for as long as metrics were read lately."""
 
     def __init__(self) -> None:
         self._wanted: dict[Presence, float] = {}  # until when
@@ -38,6 +38,6 @@ class Lookout:
             for presence in list(self._wanted):
                 try:
                     await presence.glance()
-                except TailraceError:  # the store is away: silences begin anew when it is back
+                except TailraceError:  # the store is unavailable: silences are counted again from zero when it is back
                     continue
             await anyio.sleep(EVERY_SECONDS)
