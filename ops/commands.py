@@ -58,7 +58,7 @@ GROUPS = {
     "Look": ("running", "platforms", "workers", "dead"),
     "Act": ("cancel", "retry", "signal", "drop", "replay", "pause", "resume", "restart", "schedules", "apply"),
     "Operate": ("audit", "alerts", "drill", "doctor", "keys", "bench"),
-    "Develop": ("test", "check"),
+    "Develop": ("docs", "test", "check"),
 }
 """Every command once, as help lists them."""
 
@@ -302,6 +302,11 @@ COMMANDS = {
             JSON,
         ),
         module="bench.bench",
+    ),
+    "docs": Command(
+        "print a guide or a reference; without a topic, list them",
+        (argument("topic", metavar="TOPIC", nargs="?", help="such as first-job"),),
+        module="docs",
     ),
     "test": Command("run the tests; pytest's own options may follow", takes_rest=True),
     "check": Command("check format, lint, types and imports"),

@@ -1,11 +1,8 @@
 """The files of ops/deploy pass the linters of their kinds, and say the same of the workers."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,10 +15,10 @@ from tailrace.ops.bootstrap import CHECKOUT
 from tailrace.ops.deploy.manifests import FOLDER, WORKERS, manifests
 from tailrace.producers.platforms import BUILT_IN, EXTRACT, SHOPS
 from tailrace.streams.process.settings import Environment
+from tests.support.linters import find_linter
 
 DEPLOY = CHECKOUT / "ops" / "deploy"
 COMPOSE = DEPLOY / "docker-compose.dev.yml"
-LINTERS = CHECKOUT / ".venv" / "linters" / "bin"
 
 
 Lint = Callable[..., subprocess.CompletedProcess[str]]
@@ -29,13 +26,9 @@ Lint = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def lint(leave_out: Callable[[str], NoReturn]) -> Lint:
-    """Runs a linter that is on PATH, in this environment, or in the one that CI makes."""
-    places = f"{Path(sys.executable).parent}{os.pathsep}{LINTERS}{os.pathsep}{os.environ['PATH']}"
 
     def run(tool: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        program = shutil.which(tool, path=places)
-        if program is None:
-            leave_out(f"there is no {tool} on this machine")
+        program = find_linter(tool, leave_out)
         return subprocess.run([program, *words], cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
     return run

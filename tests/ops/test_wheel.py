@@ -1,6 +1,8 @@
 """The sdist and the wheel: built from a copy of the checkout, installed into a project that has our names already."""
 
+import email
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +57,7 @@ def wheel(built: Path) -> Path:
 
 def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     names = [name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")]
-    kinds = (".py", ".lua", ".sh", ".js", ".css", ".html", ".svg")
+    kinds = (".py", ".lua", ".md", ".sh", ".js", ".css", ".html", ".svg")
     product = {
         f"tailrace/{path.relative_to(CHECKOUT)}"
         for room in ROOMS
@@ -63,8 +65,20 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
         if path.suffix in kinds
     }
     project = CHECKOUT / "ops" / "starter" / "project"
+    product -= {"tailrace/ops/deploy/README.md"}  # about files of a checkout
     product |= {f"tailrace/{path.relative_to(CHECKOUT)}" for path in project.iterdir() if path.is_file()}
     assert set(names) == product | {"tailrace/__init__.py", "tailrace/py.typed"}
+
+
+def test_the_long_description_has_no_link_that_leads_nowhere_on_an_index(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as files:
+        (metadata,) = (name for name in files.namelist() if name.endswith("/METADATA"))
+        told = email.message_from_bytes(files.read(metadata))
+    assert told["Description-Content-Type"] == "text/markdown"
+    text = told.get_payload()
+    assert isinstance(text, str)
+    assert "First job (`tailrace docs first-job`)" in text
+    assert [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target] == []
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
@@ -77,6 +91,7 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
         "README.md",
         "pyproject.toml",
         "setup.cfg",
+        "setup.py",
         "tailrace",
         "tailrace.egg-info",
     }

@@ -5,11 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tailrace.ops.bootstrap import CHECKOUT
+from tests.support.linters import find_linter
 
 HERE = Path(__file__).parent
 
@@ -30,13 +33,13 @@ def test_mypy_says_of_each_line_what_the_line_expects(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.skipif(not shutil.which("pyright"), reason="pyright is not installed; `npm install -g pyright` brings it")
-def test_pyright_refuses_what_mypy_refuses(tmp_path: Path) -> None:
+def test_pyright_refuses_what_mypy_refuses(tmp_path: Path, leave_out: Callable[[str], NoReturn]) -> None:
+    pyright = find_linter("pyright", leave_out)
     for name in NAMES:
         shutil.copy(HERE / f"{name}.py", tmp_path)
     settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "extraPaths": [str(CHECKOUT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = ["pyright", "-p", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"]
+    command = [pyright, "-p", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"]
     said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     for name in NAMES:
         found = {
