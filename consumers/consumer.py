@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.consumers.attempts.outbound import Outbound
 from tailrace.consumers.bells import Bells
@@ -49,6 +50,11 @@ SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take
 def longest_sleep(platforms: int) -> float:
     """After how many seconds an idle reader claims although it was not called: in case a call was lost."""
     return max(5.0, platforms / 30)
+
+
+def replicated(platforms: Platforms) -> frozenset[str]:
+    """The platforms whose answers wait for replicas. A heart also delivers to those that it does not serve."""
+    return frozenset(name for name, policy in platforms.items() if policy.durability == "replicated")
 
 
 class ServedPlatform(Struct, frozen=True):
@@ -144,6 +150,7 @@ class Consumer:
             obey_seconds=settings.obey_seconds,
             lifeline_fd=lifeline.descriptor(),
             metrics=metrics,
+            terms=replace(self._store.terms, also=replicated(self._platforms)),
         )
 
     async def run(self, shutdown: Shutdown) -> None:

@@ -16,7 +16,6 @@ from tailrace.gateway.settings import GatewaySettings
 from tailrace.streams.errors import BadConfiguration, NoStore, TailraceError
 from tailrace.streams.process.lifeline import descriptor, end_with_parent, watch
 from tailrace.streams.process.logs import configure_logs, get_logger
-from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import Fitness
 
 log = get_logger()
@@ -71,7 +70,7 @@ def allow_many_clients() -> None:
 async def look_at_store(settings: GatewaySettings) -> None:
     """Refuse a store that would lose jobs. One that is away may come back: until then requests get 503."""
     assert settings.streams.url is not None
-    async with Store(settings.streams.url, settings.streams.keyspace(settings.streams.url)) as store:
+    async with settings.streams.open(settings.streams.url) as store:
         try:
             await Fitness(store, "gateway").check()
         except NoStore as error:

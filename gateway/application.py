@@ -23,7 +23,7 @@ from tailrace.gateway.routes.events import short_cut
 from tailrace.gateway.sampler import Sampler
 from tailrace.gateway.settings import GatewaySettings
 from tailrace.producers.policies import Policies, watch_all
-from tailrace.streams import Store, Transitions
+from tailrace.streams import Transitions
 from tailrace.streams.errors import NoStore, TailraceError
 from tailrace.streams.policies import Platforms
 from tailrace.streams.process.launch import PROGRAM
@@ -35,11 +35,12 @@ __all__ = ["TABLE", "create_app"]
 
 def create_app(settings: GatewaySettings) -> Starlette:
     """One gateway: its store, its live channels, and a route for each question."""
-    if settings.streams.url is None:
+    url = settings.streams.url
+    if url is None:
         raise NoStore(f"no store is known: run `{PROGRAM} up`, which starts one, or set REDIS_URL")
-    store = Store(settings.streams.url, settings.streams.keyspace(settings.streams.url))
     platforms = Platforms(settings.streams.platforms)  # from here on it follows what the store has
     settings = replace(settings, streams=replace(settings.streams, platforms=platforms))
+    store = settings.streams.open(url)
     live = Live(store)
     feed = Feed(store, platforms, live)
     sampler = Sampler(Transitions(store), platforms)

@@ -264,7 +264,7 @@ def codes_of(said: Endpoint, *, locked: bool) -> list[Code]:
     if any(asked.schema is not STRING for asked in said.asks):
         codes.add(Code.WRONG_FIELD)
     if said.store:
-        codes |= OF_THE_STORE
+        codes |= OF_THE_STORE if said.method in SAFE else {*OF_THE_STORE, Code.NOT_REPLICATED}
     if said.of_job:
         codes.add(Code.JOB_NOT_FOUND)
     if said.of_platform:

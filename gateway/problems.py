@@ -43,6 +43,7 @@ class Code(Enum):
     INTERNAL = 500, "a bug in Tailrace"
     TOO_MANY_BYTES = 503, "the bodies of all requests in progress are too large together; nothing was stored"
     STORE_AWAY = 503, "the store does not answer; `jobIds` names jobs of the request that may exist"
+    NOT_REPLICATED = 503, "it is stored, but too few replicas confirmed that in time; `jobIds` names the jobs"
     STORE_FULL = 503, "the store has no memory for new work"
     STORE_UNFIT = 503, "the store would lose jobs, or refuses our credentials"
 

@@ -19,6 +19,7 @@ from tailrace.streams.errors import (
     Forbidden,
     JobNotFound,
     NoStore,
+    NotReplicated,
     OtherBody,
     ScheduleNotFound,
     StoreFull,
@@ -83,11 +84,12 @@ ANSWERS: dict[type[Exception], Code] = {
     WorkerShared: Code.WORKER_SHARED,
     ScheduleNotFound: Code.SCHEDULE_NOT_FOUND,
     StoreFull: Code.STORE_FULL,
+    NotReplicated: Code.NOT_REPLICATED,
     NoStore: Code.STORE_AWAY,
     BadConfiguration: Code.STORE_UNFIT,  # also when the store began to refuse our credentials
 }
 
-RETRY_SECONDS = {Code.STORE_FULL: "10", Code.STORE_AWAY: "2", Code.STORE_UNFIT: "60"}
+RETRY_SECONDS = {Code.STORE_FULL: "10", Code.STORE_AWAY: "2", Code.NOT_REPLICATED: "2", Code.STORE_UNFIT: "60"}
 
 
 KNOWN = tuple(ANSWERS)
@@ -115,7 +117,7 @@ MAY_EXIST = (
 
 def told_of(error: Exception) -> str:
     """The error's own sentence, unless it may say where our store is, or who we are there."""
-    if isinstance(error, NoStore):
+    if isinstance(error, NoStore) and not isinstance(error, NotReplicated):
         return "the store does not answer; try again"
     if isinstance(error, BadConfiguration) and not isinstance(error, UnfitStore):
         return f"the store refuses this gateway; `{PROGRAM} doctor` says why"

@@ -35,7 +35,7 @@ class Reached(NamedTuple):
 async def reach(options: argparse.Namespace) -> AsyncIterator[Reached]:
     """Connect. A platform that is not declared is refused with the one that may be meant."""
     url, settings = find_store(None, options.data)
-    async with Store(url, settings.keyspace(url)) as store:
+    async with settings.open(url) as store:
         with suppress(StoreError):  # the command itself says what is wrong
             await watch_all(store, settings).look()
         try:

@@ -82,7 +82,7 @@ class Tailrace(Actions):
 
     async def __aenter__(self) -> Self:
         url, settings = find_store(self._given, self._data)
-        store = Store(url, settings.keyspace(url))
+        store = settings.open(url)
         await store.__aenter__()
         try:
             await check_fitness(store, "producer")

@@ -12,6 +12,7 @@ from tailrace.streams.errors import WrongField
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.kept_policies import KeptPolicy, PolicyWatch, digest, read_policies, write_policy
+from tailrace.streams.store.server import count_replicas
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.validation import field_of
 
@@ -40,6 +41,7 @@ class Policies:
             policy = changed(before, fields)
             if kept and kept.policy == policy:
                 break
+            await self._check_replicas(platform, before, policy)
             note = audit_note("configure", by, changed=difference(before, policy))
             if await write_policy(self._transitions, platform, policy, kept, note=note):
                 break
@@ -52,6 +54,7 @@ class Policies:
             kept, before = await self._read(platform)
             if kept and kept.declared == digest(policy) and kept.policy == policy:
                 return {}
+            await self._check_replicas(platform, before, policy)
             note = audit_note("apply", by, changed=difference(before, policy))
             if await write_policy(self._transitions, platform, policy, kept, digest(policy), note):
                 self._platforms[platform] = policy
@@ -72,6 +75,19 @@ class Policies:
                 await write_policy(self._transitions, platform, policy, kept, digest(policy) if in_file else "")
             elif kept:
                 self._platforms[platform] = kept.policy
+
+    async def _check_replicas(self, platform: str, before: Policy, after: Policy) -> None:
+        """Refuse answers that wait for replicas where there are too few: every submission would fail."""
+        store = self._transitions.store
+        if after.durability == before.durability or after.durability != "replicated":
+            return
+        there = await count_replicas(await store.node_of(platform))
+        if there < store.terms.replicas:
+            raise WrongField(
+                "durability",
+                f"replicated needs {store.terms.replicas} replicas, and the store of {platform} has {there}; "
+                "connect more, or lower TAILRACE_REPLICAS",
+            )
 
     async def _read(self, platform: str) -> tuple[KeptPolicy | None, Policy]:
         kept = (await read_policies(self._transitions.store, [platform])).get(platform)

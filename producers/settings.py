@@ -5,7 +5,7 @@ import re
 import tomllib
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 from msgspec import Struct
@@ -14,10 +14,12 @@ from tailrace.producers.kinds import ALL_KINDS, NO_BUILT_INS, Kinds
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.keys import Keyspace
-from tailrace.streams.policies import Platforms
+from tailrace.streams.policies import Durability, Platforms
 from tailrace.streams.process.settings import Environment, naming
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
+from tailrace.streams.store.connection import ANSWER_SECONDS, Store
+from tailrace.streams.store.replication import ReplicaTerms
 from tailrace.streams.validation import sentence_of
 
 SCHEMES = ("redis://", "rediss://", "unix://", *SENTINEL_SCHEMES, *CLUSTER_SCHEMES)
@@ -39,6 +41,7 @@ class StreamsSettings(Struct, frozen=True):
     file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
     builtins: bool = True  # whether the built-in platforms, kinds and their routes are there
     configured: frozenset[str] = frozenset()  # the platforms that TAILRACE_CONFIG has a table for
+    terms: ReplicaTerms = ReplicaTerms()  # TAILRACE_DURABILITY, TAILRACE_REPLICAS, TAILRACE_REPLICAS_MS
 
     @property
     def kinds(self) -> Kinds:
@@ -49,6 +52,10 @@ class StreamsSettings(Struct, frozen=True):
         """The names of what is kept in the store at this address."""
         with naming(self.file):
             return Keyspace(self.namespace, self.platforms.tags(clustered=url.startswith(CLUSTER_SCHEMES)))
+
+    def open(self, url: str, answer_seconds: float = ANSWER_SECONDS) -> Store:
+        """The store at this address, as these settings describe it."""
+        return Store(url, self.keyspace(url), answer_seconds=answer_seconds, policies=self.platforms, terms=self.terms)
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self:
@@ -76,6 +83,11 @@ class StreamsSettings(Struct, frozen=True):
             file=file,
             builtins=builtins,
             configured=frozenset(tables),
+            terms=ReplicaTerms(
+                replicas=env.whole("TAILRACE_REPLICAS", 1, least=1, most=100),
+                wait_ms=env.whole("TAILRACE_REPLICAS_MS", 1000, least=1, most=60_000),
+                everywhere=env.choice("TAILRACE_DURABILITY", "primary", get_args(Durability)) == "replicated",
+            ),
         )
 
 

@@ -5,6 +5,7 @@
     ├── StoreError
     │   ├── NoStore            no server takes commands at the address, or no address is known; exit code 69
     │   │   └── AnswerLost     a command was sent and its answer never came: it may have been carried out
+    │   │       └── NotReplicated   it was carried out, and too few replicas have it: a failover may lose it
     │   ├── UnfitStore         a server answers, but jobs would not be safe there; exit code 78 at the start
     │   ├── AccessDenied       the store refuses our credentials or one of our commands; exit code 78 at the start
     │   └── StoreFull          the store refuses new work until memory is freed
@@ -50,6 +51,10 @@ class NoStore(StoreError):
 
 class AnswerLost(NoStore):
     """The command was sent and the link ended before its answer came: it may or may not have been carried out."""
+
+
+class NotReplicated(AnswerLost):
+    """The command was carried out, and too few replicas confirmed that in time: a failover may lose it."""
 
 
 class UnfitStore(StoreError, BadConfiguration):

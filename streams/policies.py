@@ -36,6 +36,7 @@ Events = Annotated[int, between(10, MOST)]
 StepBytes = Annotated[int, between(1024, 1024**3)]
 Placement = Annotated[str, allowed(re.compile(WORD_FORM).fullmatch, "must be 1 to 64 of A-Z a-z 0-9 . _ -")]
 Turn = Annotated[int, allowed(lambda n: n == 0 or 2 <= n <= MOST, NOT_ONE, minimum=0, maximum=MOST)]
+Durability = Literal["primary", "replicated"]
 Window = Annotated[float, between(0.001, LONGEST_SECONDS, "must be at least 0.001, and at most ten years")]
 
 
@@ -70,6 +71,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     keep_completed: Limit = 100  # at most so many; never one that ended less than a minute ago; 0: any number
     keep_failed_seconds: Seconds = 86_400.0  # and cancelled ones
     keep_failed: Limit = 0  # at most so many; 0: any number
+    durability: Durability = "primary"  # who has a write when it is answered: the primary, or replicas as well
 
     def __post_init__(self) -> None:
         check_fields(self)

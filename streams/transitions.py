@@ -17,6 +17,7 @@ from tailrace.streams.policies import Policy, rules_of
 from tailrace.streams.replies import pairs, to_beat, to_errors, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
 from tailrace.streams.store.connection import ServerRefusal, Store
+from tailrace.streams.store.replication import PROMISES
 from tailrace.streams.store.server import read_clock
 from tailrace.streams.waiting.position import Line, to_line
 
@@ -97,7 +98,9 @@ class Transitions:
                 keys += operation.keys
                 args.append(operation.name)
                 args += operation.args
-        answers: list[Any] = await self.store.run(script, keys, args, whole=whole)
+        first = sheets[0]
+        replicated = self.store.replicated(first[0].platform) and any(each.name in PROMISES for each in first[1])
+        answers: list[Any] = await self.store.run(script, keys, args, whole=whole, replicated=replicated)
         return answers
 
     async def run_where(

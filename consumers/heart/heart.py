@@ -106,5 +106,6 @@ async def main(instructions: Instructions) -> None:
     os.set_blocking(1, False)
     configure_logs()
     patience = min(ANSWER_SECONDS, instructions.deadline_seconds / 3)
-    async with Store(instructions.url, instructions.keyspace, answer_seconds=patience) as store:
+    to = instructions
+    async with Store(to.url, to.keyspace, answer_seconds=patience, policies=to.policies, terms=to.terms) as store:
         await Heart(instructions, Transitions(store), LeaseTable(instructions.table_fd)).run()

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from tailrace.streams.keys import Keyspace
 from tailrace.streams.policies import Policy
+from tailrace.streams.store.replication import ReplicaTerms
 
 GOODBYE = b"goodbye\n"
 LEAVE_SECONDS = 2.0  # to tell the store that a consumer leaves; if that fails, others see its silence
@@ -35,6 +36,7 @@ class Instructions(Struct, frozen=True):
     lifeline_fd: int | None = None
     keyspace: Keyspace = Keyspace()
     metrics: MetricsAddress | None = None
+    terms: ReplicaTerms = ReplicaTerms()
 
 
 class News(Struct, frozen=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from tailrace.streams.process.logs import get_logger
 from tailrace.streams.process.settings import naming
 from tailrace.streams.process.shutdown import RESTART, Shutdown
 from tailrace.streams.schedules import Schedule
-from tailrace.streams.store.connection import ANSWER_SECONDS, Store
+from tailrace.streams.store.connection import ANSWER_SECONDS
 from tailrace.streams.store.fitness import Fitness
 from tailrace.streams.transitions import Transitions
 
@@ -70,7 +70,7 @@ async def serve(plan: Plan, shutdown: Shutdown) -> int:
     settings, streams = plan.settings, plan.streams
     # A link that went dead is given up well before the lease is.
     patience = min(ANSWER_SECONDS, settings.deadline_seconds / 2)
-    async with Store(plan.url, streams.keyspace(plan.url), answer_seconds=patience) as store:
+    async with streams.open(plan.url, patience) as store:
         fitness = Fitness(store, "consumer")
         if not await wait_for(fitness, shutdown):
             return 0

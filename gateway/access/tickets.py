@@ -10,7 +10,7 @@ from typing import Final
 
 from tailrace.gateway.access.api_keys import Key
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.sessions import keep_session, keep_ticket, read_session, remove_session, take_ticket
+from tailrace.streams.store.shared_keys import keep_session, keep_ticket, read_session, remove_session, take_ticket
 
 TICKET_SECONDS: Final = 60
 SESSION_SECONDS: Final = 12 * 60 * 60

@@ -25,7 +25,7 @@ from tailrace.streams.process.logs import configure_logs, get_logger
 from tailrace.streams.process.settings import Environment
 from tailrace.streams.process.shutdown import Shutdown
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.incidents import close_incident, open_incident, read_incidents
+from tailrace.streams.store.shared_keys import close_incident, open_incident, read_incidents
 from tailrace.streams.transitions import Transitions
 
 EVERY_SECONDS = 5.0  # a consumer must be watched without a break to be called dead

@@ -149,6 +149,7 @@ class Racetrack:
             launch.command("tailrace.consumers", KEYS.platform),
             SERVICE_NAME=name,
             TAILRACE_NAMESPACE=None,
+            TAILRACE_DURABILITY=None,
             TAILRACE_HANDLERS="tailrace.ops.race.careless_handler",
             TAILRACE_BEAT_SECONDS=str(BEAT),
             TAILRACE_DEADLINE_SECONDS=str(DEADLINE),
@@ -203,7 +204,13 @@ def open_track(folder: Path) -> Iterator[Racetrack]:
         redis.Redis.from_url(store.url, decode_responses=True) as client,
     ):
         port = free_port(0)
-        told = {"HOST": HOST, "PORT": str(port), "TAILRACE_NAMESPACE": None, "TAILRACE_CONFIG": None}
+        told = {
+            "HOST": HOST,
+            "PORT": str(port),
+            "TAILRACE_NAMESPACE": None,
+            "TAILRACE_DURABILITY": None,
+            "TAILRACE_CONFIG": None,
+        }
         with family.running("gateway", launch.command("tailrace.gateway"), **told):
             eventually("the gateway is ready", lambda: is_ready(HOST, port))
             yield Racetrack(family, client, port)

@@ -25,8 +25,12 @@ if state == 'running' then
   lease.renew(key, nonce, reported, seq, rest .. lease.STOP)
   return 'cancelling'
 end
+if state == 'cancelled' then
+  call('HSET', record, 'state', state) -- for a WAIT behind this call, as in `lease.own`
+  return 'again'
+end
 if state ~= 'waiting' and state ~= 'delayed' and state ~= 'awaiting' then
-  return state == 'cancelled' and 'again' or state
+  return state
 end
 places.leave(key, job)
 ends.finish(record, key, job, 'cancelled', history.body(job.attempt, 'cancelled', nil, more))

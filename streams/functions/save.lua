@@ -13,6 +13,7 @@ if not job then
   return refused
 end
 if call('HEXISTS', steps, name) == 1 then
+  call('HSET', record, 'nonce', nonce) -- for a WAIT behind this call, as in `lease.own`
   return 'again'
 end
 local bytes = (call('HGET', record, 'step_bytes') or 0) + #name + #value

@@ -14,7 +14,9 @@ end
 if state == 'completed' or state == 'failed' or state == 'cancelled' then
   return state
 end
-if call('HEXISTS', signals, name) == 1 then
+local kept = call('HGET', signals, name)
+if kept then
+  call('HSET', signals, name, kept) -- for a WAIT behind this call, as in `lease.own`
   return 'again'
 end
 if call('HLEN', signals) >= tonumber(most) then

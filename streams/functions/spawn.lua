@@ -55,6 +55,7 @@ local answers, seen = {}, {}
 for i = 1, #wanted do
   local each = wanted[i]
   if known[i] or seen[ids[i]] then
+    call('HSET', record, 'nonce', nonce) -- for a WAIT behind this call, as in `lease.own`
     answers[i] = 'again'
   else
     local fine, answer = pcall(bring, each[1], tonumber(each[2]) == 1, unpack(each, 3))

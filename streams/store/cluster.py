@@ -20,6 +20,7 @@ from tailrace.streams.errors import BadConfiguration, NoStore
 from tailrace.streams.functions import Script
 from tailrace.streams.store.addresses import NOT_A_CLUSTER_URL, PORT, as_host, take_apart
 from tailrace.streams.store.node import Command, Node
+from tailrace.streams.store.replication import ReplicaTerms, node_at
 from tailrace.streams.store.slots import Address, SlotMap, name_of, slot_of, slot_of_command
 
 MOVING_SECONDS = 2.0  # how long one call follows a slot that moves; then its caller repeats it
@@ -40,8 +41,10 @@ class Detour:
 class Cluster:
     """A cluster as this process reaches it."""
 
-    def __init__(self, url: str, answer_seconds: float, beside: "Cluster | None" = None) -> None:
-        """`beside`: another way of this process to the same cluster."""
+    def __init__(
+        self, url: str, answer_seconds: float, beside: "Cluster | None" = None, terms: ReplicaTerms | None = None
+    ) -> None:
+        """`beside`: another way of this process to the same cluster; `terms`: answers wait for replicas."""
         addresses = take_apart(url, PORT, NOT_A_CLUSTER_URL)
         if addresses.path.strip("/") not in ("", "0"):
             raise BadConfiguration(f"REDIS_URL: {NOT_A_CLUSTER_URL}")
@@ -52,6 +55,7 @@ class Cluster:
         self.map: SlotMap = beside.map if beside else SlotMap(addresses.hosts, url_of)
         self.map.door(addresses.hosts[0])  # a wrong option is refused now
         self._answer_seconds = answer_seconds
+        self._terms = terms
         self._owns_map = beside is None
         self._nodes: dict[Address, Node] = {}
         self._detours: dict[int, Detour] = {}  # slots that move: their calls wait for each other
@@ -130,7 +134,7 @@ class Cluster:
         node = self._nodes.get(address)
         if node is None:
             ways = self.map.ways.get(address)
-            node = Node(name_of(address), self.map.door(address), self._answer_seconds, ways)
+            node = node_at(name_of(address), self.map.door(address), self._answer_seconds, ways, self._terms)
             self.map.ways[address] = node.ways
             self._nodes[address] = node
         return node

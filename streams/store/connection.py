@@ -1,11 +1,12 @@
 """The store: the way to its server or servers, and the names of what is kept there."""
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 from tailrace.streams.functions import Script
 from tailrace.streams.keys import Keyspace, PlatformKeys
+from tailrace.streams.policies import Policy
 from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
 from tailrace.streams.store.cluster import Cluster
 from tailrace.streams.store.node import (
@@ -17,6 +18,7 @@ from tailrace.streams.store.node import (
     check_role,
     info_fields,
 )
+from tailrace.streams.store.replication import ReplicaTerms, node_at
 from tailrace.streams.store.sentinel import SentinelDoor
 from tailrace.streams.store.slots import slot_of
 from tailrace.streams.store.wire import Door
@@ -24,6 +26,8 @@ from tailrace.streams.store.wire import Door
 __all__ = ["ANSWER_SECONDS", "Command", "ServerRefusal", "Store", "check_role", "info_fields"]
 
 ALONE = Keyspace()
+ONE_REPLICA = ReplicaTerms()
+NO_POLICIES: Mapping[str, Policy] = {}
 
 
 class Store:
@@ -36,18 +40,28 @@ class Store:
         *,
         answer_seconds: float = ANSWER_SECONDS,
         beside: "Store | None" = None,
+        policies: Mapping[str, Policy] = NO_POLICIES,
+        terms: ReplicaTerms = ONE_REPLICA,
     ) -> None:
-        """`beside`: another way of this process to the same store."""
+        """`beside`: another way of this process to the same store.
+
+        `policies` may change: they say on which platforms answers wait for replicas, `terms` for how many.
+        """
         self.url = url
         self.keyspace = keyspace
-        other = beside._server if beside else None
-        self._server: Node | Cluster
-        if url.startswith(CLUSTER_SCHEMES):
-            self._server = Cluster(url, answer_seconds, other if isinstance(other, Cluster) else None)
-        else:
-            door, ways = door_of(url), other.ways if isinstance(other, Node) else None
-            self._server = Node(name_in(url), door, answer_seconds, ways)
-        self.clustered = isinstance(self._server, Cluster)
+        self.policies = policies
+        self.terms = terms
+        self.clustered = url.startswith(CLUSTER_SCHEMES)
+        self._answer_seconds = answer_seconds
+        self._server: Node | Cluster = self._way(beside._server if beside else None)
+        self._replicated: Node | Cluster | None = None
+
+    def _way(self, other: Node | Cluster | None, terms: ReplicaTerms | None = None) -> Node | Cluster:
+        """A way to the server or servers, beside another one if there is one."""
+        if self.clustered:
+            return Cluster(self.url, self._answer_seconds, other if isinstance(other, Cluster) else None, terms)
+        door, ways = door_of(self.url), other.ways if isinstance(other, Node) else None
+        return node_at(name_in(self.url), door, self._answer_seconds, ways, terms)
 
     def keys(self, platform: str) -> PlatformKeys:
         """The keys of a platform in this store."""
@@ -60,6 +74,8 @@ class Store:
         await self.aclose()
 
     async def aclose(self) -> None:
+        if self._replicated:
+            await self._replicated.aclose()
         await self._server.aclose()
 
     def blocking(self, block_seconds: float) -> "Store":
@@ -99,14 +115,31 @@ class Store:
         """The slots of a cluster that no node has, as ranges."""
         return self._server.map.uncovered() if isinstance(self._server, Cluster) else []
 
+    def replicated(self, platform: str) -> bool:
+        """Whether answers of a platform wait for replicas."""
+        policy = self.policies.get(platform)
+        by_policy = policy.durability == "replicated" if policy else platform in self.terms.also
+        return by_policy or self.terms.everywhere
+
     def run(
-        self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
+        self,
+        script: Script,
+        keys: Sequence[str | bytes],
+        args: Sequence[Any],
+        *,
+        whole: bool = False,
+        replicated: bool = False,
     ) -> Coroutine[Any, Any, Any]:
         """Run a script once. The server may have forgotten it at any time: then it is sent whole.
 
-        With `whole` it is sent so at once: of several calls under way none can then overtake another.
+        With `whole` it is sent so at once: of several calls under way none can then overtake another. With `replicated`
+        the answer waits for replicas; `NotReplicated` if that takes too long.
         """
-        return self._server.run(script, keys, args, whole=whole)
+        if not replicated:
+            return self._server.run(script, keys, args, whole=whole)
+        if self._replicated is None:
+            self._replicated = self._way(self._server, self.terms)
+        return self._replicated.run(script, keys, args, whole=whole)
 
     def command(self, *command: Any) -> Coroutine[Any, Any, Any]:
         return self._server.command(*command)

@@ -9,6 +9,7 @@ from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStor
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.node import Command, Node, ServerRefusal, check_role, info_fields
+from tailrace.streams.store.replication import ReplicaTerms
 from tailrace.streams.store.roles import RoleName, commands
 
 log = get_logger()
@@ -27,6 +28,8 @@ NOT_FROM_SCRIPTS: dict[str, Command] = {
 }
 
 ONLY_ON_CLUSTERS: dict[str, Command] = {"ASKING": ("ASKING",)}  # and CLUSTER SLOTS, without which nothing works
+
+ONLY_WITH_REPLICAS: dict[str, Command] = {"WAIT": ("WAIT", 0, 1)}
 
 # Asks for each command whether this user may run it. A script that may not write is refused every write, but only after
 # the server has looked at the user's permissions, so nothing changes. How many arguments each takes is found by trying.
@@ -97,7 +100,8 @@ async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]
     looked at. One that does not answer is named: the platforms of others go on.
     """
     nodes = await store.nodes()
-    looks = (check_node(node, role, clustered=store.clustered) for node in nodes)
+    terms = store.terms if store.terms.everywhere or any(map(store.replicated, store.policies)) else None
+    looks = (check_node(node, role, clustered=store.clustered, terms=terms) for node in nodes)
     found = await asyncio.gather(*looks, return_exceptions=True)
     down = [error for error in found if isinstance(error, NoStore)]
     advice: list[str] = []
@@ -113,8 +117,10 @@ async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]
     return advice
 
 
-async def check_node(node: Node, role: RoleName | None, *, clustered: bool) -> list[str]:
-    """The same for one server."""
+async def check_node(
+    node: Node, role: RoleName | None, *, clustered: bool, terms: ReplicaTerms | None = None
+) -> list[str]:
+    """The same for one server; `terms`: it needs replicas."""
     replies = await node.commands([("INFO", section) for section in SECTIONS])
     server, memory, persistence, replication, cluster = [info_fields(raw) for raw in replies]
     if int(server.get("redis_version", "7").partition(".")[0]) < 7:  # a Valkey tells which Redis it is like
@@ -129,8 +135,14 @@ async def check_node(node: Node, role: RoleName | None, *, clustered: bool) -> l
     except NoStore as error:
         node.leave(str(error))
         raise
-    await check_commands(node, role, NOT_FROM_SCRIPTS | ONLY_ON_CLUSTERS if clustered else NOT_FROM_SCRIPTS)
+    others = NOT_FROM_SCRIPTS | (ONLY_ON_CLUSTERS if clustered else {}) | (ONLY_WITH_REPLICAS if terms else {})
+    await check_commands(node, role, others)
     advice = []
+    if terms and (there := int(replication.get("connected_slaves", 0))) < terms.replicas:
+        advice.append(
+            f"the store has {there} of the {terms.replicas} replicas that TAILRACE_REPLICAS asks for; "
+            "until it has them, replicated platforms accept no jobs and end none"
+        )
     if persistence.get("aof_enabled") != "1":
         advice.append("the store keeps no append-only file: jobs are lost when it restarts; set `appendonly yes`")
     failing = [name for name in WRITES if persistence.get(name, "ok") != "ok"]

@@ -25,7 +25,7 @@ XREVRANGE ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
 """The commands that Python sends by itself to look; those of the scripts are read from the scripts."""
 
 CONNECTING: Final = "INFO SELECT"
-SCRIPTS: Final = "EVAL EVALSHA"
+SCRIPTS: Final = "EVAL EVALSHA WAIT"
 SESSIONS: Final = "SET GETDEL DEL"
 JOBS: Final = ("job", "platforms")
 

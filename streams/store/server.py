@@ -56,6 +56,11 @@ async def read_node(node: Node) -> NodeInfo:
     return NodeInfo(node.name, int(memory.get("used_memory", 0)), limit or None, trip_ms)
 
 
+async def count_replicas(node: Node) -> int:
+    """The replicas that are connected to a server."""
+    return int(info_fields(await node.command("INFO", "replication")).get("connected_slaves", 0))
+
+
 async def ping(store: Store) -> None:
     """Raises `StoreError` unless the server answers."""
     await store.command("PING")

@@ -35,14 +35,20 @@ class Play(Store):
         self._loop = asyncio.new_event_loop()  # not a Runner: that minds signals, at twice the price of a call
 
     async def run(
-        self, script: Script, keys: Sequence[str | bytes], args: Sequence[Any], *, whole: bool = False
+        self,
+        script: Script,
+        keys: Sequence[str | bytes],
+        args: Sequence[Any],
+        *,
+        whole: bool = False,
+        replicated: bool = False,
     ) -> Any:
         if self._sources:
             name = next(iter(script.functions.values())).script
             if name not in self._broken:
                 self._broken[name] = self._exchange(build(name, self._sources))
             script = self._broken[name]
-        return await super().run(script, keys, args, whole=whole)
+        return await super().run(script, keys, args, whole=whole, replicated=replicated)
 
     def _exchange(self, script: Script) -> Script:
         if not self._shared:

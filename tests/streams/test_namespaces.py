@@ -9,7 +9,7 @@ from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import NOT_FROM_SCRIPTS
 from tailrace.streams.store.roles import commands
-from tailrace.streams.store.sessions import keep_session, keep_ticket, read_session, take_ticket
+from tailrace.streams.store.shared_keys import keep_session, keep_ticket, read_session, take_ticket
 from tailrace.streams.views.overview import take_overviews
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment

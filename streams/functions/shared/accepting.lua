@@ -6,7 +6,11 @@
 function accepting.accept(record, args, key, band, kind, payload, fingerprint, room, extras)
   local known = call('HGET', record, 'state')
   if known then
-    return call('HGET', record, 'fingerprint') == fingerprint and { 'again', known } or { 'conflict' }
+    if call('HGET', record, 'fingerprint') ~= fingerprint then
+      return { 'conflict' }
+    end
+    call('HSET', record, 'fingerprint', fingerprint) -- for a WAIT behind this call, as in `lease.own`
+    return { 'again', known }
   end
 
   local extra, until_ms
@@ -41,6 +45,7 @@ function accepting.accept(record, args, key, band, kind, payload, fingerprint, r
           ring()
           return { 'replaced', other, state }
         end
+        call('SET', taken, other, 'KEEPTTL') -- the same
         return { 'duplicate', other, state }
       end
       call('SET', taken, key)

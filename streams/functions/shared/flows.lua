@@ -62,6 +62,7 @@ function flows.arrive(record, key, child, event)
     end
     return 'ok'
   elseif known ~= '' and not number then
+    call('HSET', children, child, known) -- for a WAIT behind this call, as in `lease.own`
     return 'again'
   end
   call('HSET', children, child, event)

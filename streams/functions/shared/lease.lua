@@ -53,6 +53,7 @@ function lease.own(record, key, nonce, goal, other_goal, third_goal)
   elseif goal then
     local known = call('HMGET', record, 'state', 'nonce')
     if known[2] == nonce and (known[1] == goal or known[1] == other_goal or known[1] == third_goal) then
+      call('HSET', record, 'nonce', nonce) -- a write, for a WAIT behind this call: it covers those of its own connection
       return nil, 'again'
     end
   end
