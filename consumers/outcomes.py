@@ -136,7 +136,9 @@ def failure_of(error: BaseException) -> Failure:
     except Exception:
         text = "the traceback cannot be shown"
     message = mask(said_by(error)[: LONGEST_MESSAGE + MARGIN])[:LONGEST_MESSAGE]
-    return Failure(_type_of(error), message, mask(_safe(text[-LONGEST_TRACEBACK - MARGIN :]))[-LONGEST_TRACEBACK:])
+    trace = mask(_safe(text[-LONGEST_TRACEBACK - MARGIN :]))[-LONGEST_TRACEBACK:]
+    child = error.error.child or error.job_id if isinstance(error, ChildFailed) else None
+    return Failure(_type_of(error), message, trace, child)
 
 
 def from_handler(trace: TracebackType | None) -> TracebackType | None:

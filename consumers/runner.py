@@ -31,7 +31,7 @@ from tailrace.consumers.outcomes import (
 from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Lost
-from tailrace.streams.flows.envelope import FlowNode, args_within, unseal
+from tailrace.streams.flows.envelope import FlowNode, opened
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim
 from tailrace.streams.operations import BrokenOperation, Operation, call, word
@@ -182,14 +182,14 @@ class Runner:
         about(job=self._keys.id(claim.key), attempt=claim.number, platform=platform, owner=owner)
         outcome: Outcome
         try:
-            handler, attempt = self._open(running)
+            handler, attempt, children = self._open(running)
             if enabled():
                 running.span = self._span(attempt)
                 await attempt.trace(running.span)
             if claim.number > 1:
                 await attempt.resume()
-            if claim.options and handed_options(claim.options).flow:
-                await attempt.join_flow(unseal(claim.args).children)
+            if children:
+                await attempt.join_flow(children)
             try:
                 doing = handler.function(attempt) if handler.direct else self._process.offload.call(handler, attempt)
                 outcome = Completed(await doing)
@@ -206,22 +206,26 @@ class Runner:
         if not running.settling:
             self._settle(running, outcome)
 
-    def _open(self, running: RunningAttempt) -> tuple[Handler, Attempt[Any]]:
-        """The handler of a job, and the attempt it is given. Raises `Misfit` when the job fits no handler."""
+    def _open(self, running: RunningAttempt) -> tuple[Handler, Attempt[Any], Sequence[FlowNode]]:
+        """The handler of a job, the attempt it is given, and the children that the job carries.
+
+        Raises `Misfit` when the job fits no handler.
+        """
         claim = running.claim
         handler = self._handlers.get(claim.kind)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
             raise Misfit("UnknownKind", f"no handler for the kind {claim.kind}; known here are {known}")
         try:
-            args = handler.decode(args_within(claim.options, claim.args) if claim.options else claim.args)
+            claim, children = opened(claim)
+            args = handler.decode(claim.args)
         except Exception as error:  # a struct's own __post_init__ may raise anything
             raise Misfit("WrongArgs", f"the args do not fit the kind {claim.kind}: {misfit(error)}") from error
         attempt = Attempt(claim, args, self._process.owner, self._keys, running.rules, self)
         if handler.lifespan:
             attempt.state = self._process.lifespans.state(handler.lifespan)
         running.attempt = attempt
-        return handler, attempt
+        return handler, attempt, children
 
     def _span(self, attempt: Attempt[Any]) -> AttemptSpan:
         claim = attempt.claim

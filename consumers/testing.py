@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tailrace.consumers.attempts.outbound import Outbound
 from tailrace.consumers.heart.shared_memory import LeaseTable
@@ -14,7 +14,10 @@ from tailrace.consumers.outcomes import failure_of
 from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.consumers.runner import ProcessContext, Runner
-from tailrace.producers.declarations import Declared
+from tailrace.producers.declarations import Declared, plain
+from tailrace.producers.flows import Flow
+from tailrace.producers.producer import encode_args
+from tailrace.streams.flows.envelope import FlowNode, unseal
 from tailrace.streams.flows.spawning import NewJob
 from tailrace.streams.history.events import Event, event_body, read_body, read_members
 from tailrace.streams.keys import PlatformKeys
@@ -33,6 +36,7 @@ NONCE = "nonce"
 PATIENT = Policy()
 TABLE = LeaseTable()  # here no heart reads it
 OPENED = object()  # the lifespan is entered
+FLOW = encode({"flow": True})  # the options of a job that carries its children
 
 
 Work = Callable[[Any], Any]  # what stands in for the handler of a child: args -> result
@@ -78,7 +82,7 @@ class HandlerOutcome(Struct, frozen=True):
 
 async def run_handler(
     handlers: Mapping[str, Handler],
-    kind: str | Declared[Any],
+    kind: str | Declared[Any] | Flow,
     args: Any = None,
     *,
     attempt: int = 1,
@@ -91,7 +95,8 @@ async def run_handler(
     children: Mapping[str, Work] | None = None,
     state: Any = OPENED,
 ) -> HandlerOutcome:
-    """One attempt at a job, with hooks, threads and processes as in a consumer; `kind` may be the handler itself.
+    """One attempt at a job, with hooks, threads and processes as in a consumer; `kind` may be the handler itself, or a
+    `Flow`: the job at the root of a tree, with the args of that, which gets its children first.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
     the job is asked to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps gave
@@ -101,7 +106,14 @@ async def run_handler(
     `state` stands in for what the lifespan of the handlers opens; without it the lifespan is entered and left. A
     handler in a process opens its own there: `state` is refused.
     """
-    kind = kind if isinstance(kind, str) else kind.declaration.kind
+    payload, options = encode({} if args is None else args), b""
+    if isinstance(kind, Flow):
+        if args is not None:
+            raise ValueError("args: a Flow has its own")
+        root = node_of(kind)
+        kind, payload, options = root.kind, root.job(KEY).args, FLOW if root.children else b""
+    elif not isinstance(kind, str):
+        kind = kind.declaration.kind
     handler = handlers.get(kind)
     lifespan = handler.lifespan if handler else None
     if state is OPENED:
@@ -112,7 +124,7 @@ async def run_handler(
         lifespans = Lifespans.given(lifespan, state)
     if timeout_seconds is not None:
         policy = msgspec.structs.replace(policy, timeout_seconds=timeout_seconds)
-    claim = Claim(NONCE, KEY, attempt, kind, encode({} if args is None else args), failures=failures)
+    claim = Claim(NONCE, KEY, attempt, kind, payload, options, failures)
     stand_in = StandIn(claim, saved or {}, signals or {}, children or {})
     async with lifespans, Offload() as offload:
         process = ProcessContext("tester", handlers, offload, TABLE, lifespans, outbound=StandInOutbound(stand_in))
@@ -198,7 +210,7 @@ class StandIn(Committer):
     def bring(self, new: NewJob) -> bytes:
         """A job is brought in line; a child ends at once, if its kind has a stand-in."""
         job = new.job
-        args = msgspec.json.decode(job.args)
+        args = msgspec.json.decode(bytes(unseal(job.args).args) if job.flow else job.args)
         self.brought.append(BroughtJob(job.id, job.platform, job.kind, args, new.child))
         if new.child:
             self._ends[job.id] = self._end(self._children[job.kind], args) if job.kind in self._children else b""
@@ -263,6 +275,11 @@ class StandInOutbound(Outbound):
 
     def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:
         """There is no other platform to deliver anything to."""
+
+
+def node_of(flow: Flow) -> FlowNode:
+    below = tuple(node_of(child) for child in flow.children)
+    return FlowNode(flow.platform, flow.kind, Raw(encode_args(plain(flow.args))), flow.options, below)
 
 
 def event_of(body: bytes) -> Event:

@@ -20,6 +20,7 @@ from tailrace.streams.policies import Platforms
 from tailrace.streams.states import State
 from tailrace.streams.transitions import MOST_SIGNALS, Transitions
 from tailrace.streams.views.failed_jobs import Match, Swept, sweep_dead
+from tailrace.streams.views.flow import failed_child
 
 LONGEST_NAME, LONGEST_REASON = 100, 300  # characters
 LARGEST_SIGNAL = 256 * 1024  # bytes of its data
@@ -30,6 +31,7 @@ class ActionResult(Struct, frozen=True):
 
     id: str
     status: str
+    failed_child: str | None = None  # of a retried job that failed by it: to retry this one helps, and brings back both
 
 
 SignalStatus = Literal["delivered", "kept", "again"]
@@ -76,14 +78,18 @@ class Actions:
         raise refusal(job_id, word, "there is nothing left to cancel")
 
     async def retry(self, job_id: str, *, by: str | None = None, reason: str | None = None) -> ActionResult:
-        """Run a failed or cancelled job again; its history stays."""
-        word = await self._transitions.reopen(
-            *self._locate(job_id), note(by, reason), audit_note("retry", by, reason=reason)
-        )
+        """Run a failed or cancelled job again; its history stays.
+
+        One that failed by a child of its own fails by it again, unless that one has completed since or is not kept any
+        more: retry the `failed_child` of the answer, which brings its parents back by itself.
+        """
+        keys, key = self._locate(job_id)
+        child = await failed_child(self._transitions.store, keys, key)
+        word = await self._transitions.reopen(keys, key, note(by, reason), audit_note("retry", by, reason=reason))
         if word != "ok":
             raise refusal(job_id, word, "only a failed or a cancelled job can be retried")
         await self._deliver(job_id)
-        return ActionResult(job_id, State.WAITING)
+        return ActionResult(job_id, State.WAITING, child)
 
     async def signal(self, job_id: str, name: str, data: Any = None) -> SignalResult:
         """Send a signal to a job that awaits it, or will: the first one of a name counts.

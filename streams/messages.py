@@ -51,6 +51,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     type: str
     message: str
     traceback: str | None = None
+    child: str | None = None  # the job below it whose failure this is
 
 
 class Record(Struct, frozen=True):

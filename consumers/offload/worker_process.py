@@ -36,7 +36,6 @@ from tailrace.consumers.program.lifespans import BlockingLifespans
 from tailrace.consumers.program.loading import module_of_file
 from tailrace.consumers.registry import Handler, Handlers
 from tailrace.streams.errors import BadConfiguration, Cancelled, Lost, WrongField
-from tailrace.streams.flows.envelope import args_within
 from tailrace.streams.messages import Failure, Job, Step, encode
 from tailrace.streams.process import lifeline
 from tailrace.streams.process.logs import about, configure_logs
@@ -119,13 +118,7 @@ class WorkerProcess:
     def _call(self, begin: Begin) -> Returned | Raised:
         handler = self._handler(begin)
         job = job_of(begin)
-        attempt = SyncAttempt(
-            job,
-            begin.claim,
-            handler.decode(args_within(begin.claim.options, begin.claim.args)),
-            begin.worker,
-            self._ask,
-        )
+        attempt = SyncAttempt(job, begin.claim, handler.decode(begin.claim.args), begin.worker, self._ask)
         if handler.lifespan:
             attempt.state = self._lifespans.open(handler.lifespan)
         result = handler.function(attempt)

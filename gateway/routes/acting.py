@@ -21,7 +21,16 @@ NOT_SO = (Code.JOB_ENDED, Code.JOB_NOT_ENDED)
 
 class Acted(Struct, frozen=True):
     jobId: JobId
-    status: Literal["cancelled", "cancelling", "waiting"]
+    status: Literal["cancelled", "cancelling"]
+    links: Links
+
+
+class Retried(Struct, frozen=True):
+    """`failedChild`: the job failed by this one below it. Retry that one: it brings those above it back by itself."""
+
+    jobId: JobId
+    status: Literal["waiting"]
+    failedChild: JobId | None
     links: Links
 
 
@@ -54,14 +63,14 @@ async def cancel_job(backend: Backend, _: Request, keys: PlatformKeys, key: str,
     "POST",
     "/api/jobs/{job_id}/retry",
     ACT,
-    accepted("It waits again.", Acted),
+    accepted("It waits again.", Retried),
     examples=({"by": "night shift"},),
     refuses=(*NOT_SO, Code.STORE_FULL),
 )
 async def retry_job(backend: Backend, _: Request, keys: PlatformKeys, key: str, body: ActBody) -> Reply:
     """Run a failed or cancelled job again."""
     done = await backend.actions.retry(keys.id(key), by=body.by, reason=body.reason)
-    return Reply(Acted(done.id, "waiting", links_of(done.id)), headers=where(done.id))
+    return Reply(Retried(done.id, "waiting", done.failed_child, links_of(done.id)), headers=where(done.id))
 
 
 @route("POST", "/api/jobs/{job_id}/drop", ACT, ok("Gone.", Dropped, None), refuses=NOT_SO)

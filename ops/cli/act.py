@@ -52,7 +52,11 @@ async def cancel(client: Tailrace, options: argparse.Namespace) -> Answer:
 
 async def retry(client: Tailrace, options: argparse.Namespace) -> Answer:
     acted = await client.retry(options.job, by=who(options))
-    return {"jobId": acted.id, "status": acted.status}, f"{acted.id} waits again"
+    said = f"{acted.id} waits again"
+    if child := acted.failed_child:
+        again = command(f"retry {child}", options.data)
+        said += f", but {child} below it has failed; `{again}` runs that one, and brings {acted.id} back by itself"
+    return {"jobId": acted.id, "status": acted.status, "failedChild": acted.failed_child}, said
 
 
 async def signal(client: Tailrace, options: argparse.Namespace) -> Answer:

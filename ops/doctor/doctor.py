@@ -13,7 +13,7 @@ from rich.text import Text
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.ops.connect import reach
 from tailrace.ops.doctor.finding import Finding, advice, wrong
-from tailrace.ops.doctor.flows import bring_lost, deliver
+from tailrace.ops.doctor.flows import bring_lost, deliver, detach
 from tailrace.ops.doctor.missed_calls import look_at_calls
 from tailrace.ops.doctor.store_checks import check_store
 from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records, read_lease
@@ -124,6 +124,11 @@ async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
         done = await deliver(store, keys)
         if done:
             say(f"repaired: what the outbox of {keys.platform} held was delivered")
+        return done
+    if trouble.remedy == "detach":
+        done = await detach(store, keys, trouble.job)
+        if done:
+            say(f"repaired: job {keys.id(trouble.job)} goes on without the parent that is gone")
         return done
     if not trouble.nonce:
         if not trouble.job or trouble.level != "wrong":

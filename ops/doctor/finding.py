@@ -12,12 +12,12 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     next: str = ""  # what to do about it
     job: str = ""
     nonce: str = ""  # of a lease that holds nothing
-    remedy: str = ""  # `relay`: to deliver what its outbox holds
+    remedy: str = ""  # `relay`: to deliver what its outbox holds; `detach`: to let a child go on without its parent
 
 
 def wrong(about: str, says: str, next_step: str = "", *, job: str = "", nonce: str = "", remedy: str = "") -> Finding:
     return Finding(about, says, "wrong", next_step, job, nonce, remedy)
 
 
-def advice(about: str, says: str, next_step: str = "", *, job: str = "") -> Finding:
-    return Finding(about, says, "advice", next_step, job)
+def advice(about: str, says: str, next_step: str = "", *, job: str = "", remedy: str = "") -> Finding:
+    return Finding(about, says, "advice", next_step, job, remedy=remedy)

@@ -9,6 +9,7 @@ from tailrace.streams.errors import JobNotFound
 from tailrace.streams.flows.relay import Relay, arriving, failure, read_end_of
 from tailrace.streams.keys import PlatformKeys, await_alarm, split_id
 from tailrace.streams.messages import Record
+from tailrace.streams.operations import call
 from tailrace.streams.options import marks_of
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.replies import read_record
@@ -77,18 +78,24 @@ async def wanted_children(store: Store, keys: PlatformKeys, record: Record) -> A
 
 async def lost_children(store: Store, keys: PlatformKeys, children: Sequence[str]) -> list[LostChild]:
     """Those of some children that neither live nor have news on the way."""
+    gone = await gone_children(store, children)
+    under_way: set[str] = set()
+    for platform in {keys.platform, *(split_id(lost.child)[0] for lost in gone)} if gone else ():
+        under_way |= {child async for child in on_the_way(store, store.keys(platform))}
+    # Looked at again: one that a relay submitted between the two reads is in no outbox, and lives.
+    return await gone_children(store, [lost.child for lost in gone if lost.child not in under_way])
+
+
+async def gone_children(store: Store, children: Sequence[str]) -> list[LostChild]:
+    """Those of some children that have ended or are not kept."""
     states = await store.commands(
         ("HGET", store.keys(platform).record(key), "state") for platform, key in map(split_id, children)
     )
-    gone = [
+    return [
         LostChild(child, ended=state is not None)
         for child, state in zip(children, states, strict=True)
         if state is None or state.decode(errors="replace") in ENDED
     ]
-    under_way: set[str] = set()
-    for platform in {keys.platform, *(split_id(lost.child)[0] for lost in gone)} if gone else ():
-        under_way |= {child async for child in on_the_way(store, store.keys(platform))}
-    return [lost for lost in gone if lost.child not in under_way]
 
 
 async def on_the_way(store: Store, keys: PlatformKeys) -> AsyncIterator[str]:
@@ -101,7 +108,7 @@ async def on_the_way(store: Store, keys: PlatformKeys) -> AsyncIterator[str]:
 
 
 async def check_parents(store: Store, keys: PlatformKeys, records: Iterable[Record]) -> list[Finding]:
-    """Live jobs whose parents are gone: they end as any other job, but nobody awaits that."""
+    """Live jobs whose parents are gone: they run and end as any other, but nothing awaits their ends."""
     parents = {record.key: parent for record in records if (parent := marks_of(record.marks).get("parent"))}
     there = await store.commands(
         ("EXISTS", store.keys(platform).record(key)) for platform, key in map(split_id, parents.values())
@@ -109,9 +116,10 @@ async def check_parents(store: Store, keys: PlatformKeys, records: Iterable[Reco
     return [
         advice(
             keys.platform,
-            f"its parent {parent} is gone: nobody awaits its end",
-            f"{PROGRAM} cancel {keys.id(key)}",
+            f"its parent {parent} is gone: nothing awaits its end",
+            REPAIR,
             job=key,
+            remedy="detach",
         )
         for (key, parent), exists in zip(parents.items(), there, strict=True)
         if not exists
@@ -131,6 +139,21 @@ async def deliver(store: Store, keys: PlatformKeys) -> bool:
     """Whether the outbox of a platform holds nothing late any more."""
     await Relay(Transitions(store)).deliver(keys)
     return not await check_outbox(store, keys)
+
+
+async def detach(store: Store, keys: PlatformKeys, key: str) -> bool:
+    """Whether a job has no parent any more that is gone."""
+    try:
+        parent = marks_of((await read_record(store, keys, key)).marks).get("parent")
+    except (JobNotFound, ServerRefusal, ValueError):
+        return False
+    if parent is None:
+        return True
+    platform, parent_key = split_id(parent)
+    if await store.command("EXISTS", store.keys(platform).record(parent_key)):
+        return True
+    await Transitions(store).word(keys, call.detach(keys, key=key, parent=parent))
+    return True
 
 
 async def bring_lost(store: Store, keys: PlatformKeys, key: str) -> int:

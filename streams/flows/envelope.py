@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from tailrace.streams.messages import Job, encode
+from tailrace.streams.messages import Claim, Job, encode
 from tailrace.streams.options import NO_OPTIONS, Options, handed_options
 
 PLACE = "~flow"  # of the spawn of such children, in their ids
@@ -43,6 +44,14 @@ def seal(args: bytes, children: Sequence[FlowNode]) -> bytes:
 
 unseal = msgspec.json.Decoder(Envelope).decode
 """Raises ValueError when the payload is no envelope."""
+
+
+def opened(claim: Claim) -> tuple[Claim, tuple[FlowNode, ...]]:
+    """A claim with the args of its handler, and the children that its job carries. Raises ValueError as `unseal`."""
+    if not claim.options or not handed_options(claim.options).flow:
+        return claim, ()
+    envelope = unseal(claim.args)
+    return replace(claim, args=bytes(envelope.args)), envelope.children
 
 
 def args_within(options: bytes | str | None, payload: bytes) -> bytes:

@@ -17,8 +17,13 @@ for i = 1, #wanted do
   ids[i] = wanted[i][1]
 end
 local known, fresh = call('HMGET', children, unpack(ids)), 0
+local retried = tonumber(job.attempt) - (call('HGET', record, 'earlier') or job.attempt) == 1
 for i = 1, #ids do
   fresh = fresh + (known[i] and 0 or 1)
+  local ended = retried and known[i] and match(known[i], '^%S+ (%l+) ')
+  if ended and ended ~= 'completed' then
+    known[i] = false -- how it is now: it may have completed since, and one that is not kept any more runs again
+  end
 end
 if fresh > 0 and call('HLEN', children) + fresh > tonumber(most) then
   return 'full'

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tailrace.streams.errors import WrongField
-from tailrace.streams.history.events import expand, progress_of
+from tailrace.streams.history.events import expand, progress_of, read_body
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.messages import Record
 from tailrace.streams.replies import read_record
@@ -156,6 +156,19 @@ async def _progress(store: Store, running: dict[str, _Seen]) -> dict[str, float 
         child: progress_of(attempt, [expand(child, event) for event in events])
         for (child, attempt, _, _), events in zip(places, last, strict=True)
     }
+
+
+async def failed_child(store: Store, keys: PlatformKeys, key: str) -> str | None:
+    """The job below a failed one by which it failed, as long as that one has not been retried."""
+    with suppress(ServerRefusal, ValueError, WrongField):  # of a job with corrupt keys nothing is told
+        error, last = await store.commands([("HGET", keys.record(key), "error"), ("LINDEX", keys.log(key), -1)])
+        if error and error.startswith(b"ChildFailed\t") and last:
+            end = read_body(keys.id(key), last.partition(b" ")[2])
+            child = end.error.child if end.error else None
+            platform, own = split_id(child or "")
+            if await store.command("HGET", store.keys(platform).record(own), "state") in (b"failed", b"cancelled"):
+                return child
+    return None
 
 
 def walk(jobs: Iterable[FlowJob], level: int = 0) -> Iterable[tuple[int, FlowJob]]:

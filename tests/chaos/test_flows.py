@@ -11,25 +11,17 @@ from typing import Any
 import pytest
 
 from tailrace.ops.up.own_store import OwnStore
-from tailrace.producers import Submission
-from tailrace.streams.errors import StoreError
-from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.states import Status
+from tests.chaos.trees import CONFIG, HANDLERS, LEAVES, every_job, insist, outboxes_are_empty, went_on_once
 from tests.support.checker import unclean
 from tests.support.deployment import Deployment
-from tests.support.eventually import eventually
 from tests.support.long_runs import scaled
 from tests.support.processes import UNHURRIED, ConsumerProcess, Pace
 
-HANDLERS = str(Path(__file__).parents[1] / "consumers" / "waiting_flows.py")
-LEAVES = tuple(f"leaf{number}" for number in range(5))
-CONFIG = "".join(
-    f"[platforms.{name}]\nmax_crashes = 1000\nmax_starts = 1000\nkeep_completed = 0\nkeep_completed_seconds = 3600\n"
-    for name in ("root", *LEAVES)
-)
 PACE = Pace(deadline=3.0, beat=0.3, reap=0.3, grace=0.3)
 WIDTHS = [50, 2, 1]
 JOBS = 1 + 50 + 100 + 100  # of one tree
+GATEWAYS = 2
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 
@@ -51,6 +43,8 @@ class Killer:
         self.told: dict[str, int] = {}
 
     async def begin(self) -> None:
+        for _ in range(GATEWAYS):
+            await self._deployment.gateway()
         for platforms in (("root",), ("root",), LEAVES, LEAVES, LEAVES):
             self._consumers.append((platforms, await self._start(platforms)))
 
@@ -58,12 +52,17 @@ class Killer:
         return await self._deployment.consumer(*platforms, pace=PACE, TAILRACE_HANDLERS=HANDLERS)
 
     async def strike(self) -> None:
-        what = self._dice.choices(("consumer", "group", "heart", "store"), (4, 4, 2, 1))[0]
+        what = self._dice.choices(("consumer", "group", "heart", "gateway", "store"), (4, 4, 2, 2, 1))[0]
         self.told[what] = self.told.get(what, 0) + 1
         if what == "store":
             self._store.kill()
             await asyncio.sleep(self._dice.uniform(0.1, 0.5))
             self._store.start()
+            return
+        if what == "gateway":
+            gateway = self._dice.choice(self._deployment.gateways)
+            gateway.kill_group()
+            await self._deployment.gateway(again=gateway)
             return
         place = self._dice.randrange(len(self._consumers))
         platforms, consumer = self._consumers[place]
@@ -79,7 +78,7 @@ async def test_trees_over_six_platforms_end_once_and_in_order_whatever_is_killed
     store: OwnStore, tmp_path: Path, dice: Random, tell: Callable[[str], None]
 ) -> None:
     async with Deployment(store.url, tmp_path, CONFIG) as deployment:
-        killer = Killer(deployment, store, dice)
+        killer, effects = Killer(deployment, store, dice), tmp_path / "effects"
         await killer.begin()
         asked: dict[str, dict[str, Any]] = {}
         policies: list[dict[str, Any]] = [{}, {"breaks": 77, "on_failure": "collect"}, {}, {"breaks": 5}, {}]
@@ -88,14 +87,9 @@ async def test_trees_over_six_platforms_end_once_and_in_order_whatever_is_killed
 
         async def submit() -> None:
             for number, policy in enumerate(policies):
-                args = {"widths": WIDTHS, "number": 0, **policy}
-                while True:
-                    try:
-                        job = await deployment.producer.submit(Submission("root", "branch", args, f"tree-{number}"))
-                        break
-                    except StoreError:
-                        await asyncio.sleep(0.2)
-                asked[job.id] = policy
+                args = {"widths": WIDTHS, "number": 0, "effects": str(effects), **policy}
+                body = {"platform": "root", "kind": "branch", "args": args, "id": f"tree-{number}"}
+                asked[await insist(deployment, dice, body)] = policy
                 await asyncio.sleep(dice.uniform(1, 3))
 
         submitting = asyncio.create_task(submit())
@@ -113,32 +107,19 @@ async def test_trees_over_six_platforms_end_once_and_in_order_whatever_is_killed
             else:
                 assert last.result == [None if number == breaks else number for number in range(100)]
         jobs = await every_job(deployment)
-        await every_end(deployment, jobs)
+        await outboxes_are_empty(deployment)
         histories = await deployment.all_ended(jobs, seconds=60)
         assert unclean(histories) == []
         assert len(jobs) <= len(asked) * JOBS, "no child twice"
         ended = [job for job in asked if asked[job].get("breaks", -1) < 0]
         assert len(jobs) >= len(ended) * JOBS
+        parents = went_on_once(histories, effects.read_text().splitlines())
         told = ", ".join(f"{count} {what}" for what, count in sorted(killer.told.items()))
-        tell(f"trees: {faults} kills ({told}), {len(asked)} trees, {len(jobs)} jobs, {time.monotonic() - begun:.0f} s")
-
-
-async def every_job(deployment: Deployment) -> list[str]:
-    jobs = []
-    for platform in ("root", *LEAVES):
-        prefix = PlatformKeys(platform).record("")
-        keys = await deployment.store.command("KEYS", f"{prefix}*")
-        jobs += [f"{platform}.{key.decode().removeprefix(prefix)}" for key in keys]
-    return jobs
-
-
-async def every_end(deployment: Deployment, jobs: list[str]) -> None:
-    """Also of jobs whose parent has failed before they ended; and nothing is left in an outbox."""
-
-    async def look() -> bool:
-        return not await deployment.store.command("KEYS", "tr:*:outbox")
-
-    await eventually("every outbox is empty", look, seconds=60)
+        seconds = time.monotonic() - begun
+        tell(
+            f"trees: {faults} kills ({told}), {len(asked)} trees, {len(jobs)} jobs, "
+            f"{parents} parents went on once each, {seconds:.0f} s"
+        )
 
 
 async def test_ten_thousand_children_cost_as_much_each_as_ten(

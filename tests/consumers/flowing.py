@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from tailrace.consumers import Attempt, ChildFailed, GiveUp, Handlers, SyncAttempt
 from tailrace.consumers.attempts.flows import Child
 from tailrace.streams.errors import TailraceError
+from tailrace.streams.messages import Job
 
 handles = Handlers()
 
@@ -62,14 +64,19 @@ def caught(attempt: SyncAttempt[Any]) -> Any:
         return f"{failed.kind}: {failed.error.type}"
 
 
+def own_args(job: Job) -> Page:
+    """As its handler was asked, whatever the store keeps beside that."""
+    return msgspec.json.decode(job.args, type=Page)
+
+
 @handles("loop-book")
 async def book(attempt: Attempt[Page]) -> Any:
     chapters = await attempt.join(await attempt.children())
-    return [attempt.args.number, *chapters]
+    return [own_args(attempt.job).number, *chapters]
 
 
 def plain_book(attempt: SyncAttempt[Page]) -> Any:
-    return [attempt.args.number, *attempt.join(attempt.children())]
+    return [own_args(attempt.job).number, *attempt.join(attempt.children())]
 
 
 for place in ("thread", "process"):

@@ -123,7 +123,10 @@ async def test_to_retry_a_failed_child_brings_its_failed_parent_back(served: Ben
     await signal(served, broken, "go", b'"break"')
     assert (await served.end_of(parent))[-1].status is Status.FAILED
     await served.store.command("DEL", PlatformKeys("single").signals(broken.partition(".")[2]))
-    await Tailrace.over(served.store, PLATFORMS).retry(broken)
+    tr = Tailrace.over(served.store, PLATFORMS)
+    assert (await tr.retry(parent)).failed_child == broken, "to retry only the parent does not help"
+    assert (await served.end_of(parent))[-1].status is Status.FAILED
+    assert (await tr.retry(broken)).failed_child is None
 
     async def awaits() -> bool:
         return (await served.events(parent))[-1].status is Status.REOPENED

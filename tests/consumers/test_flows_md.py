@@ -5,6 +5,7 @@ from typing import Any
 
 from tailrace.consumers.testing import run_handler
 from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.producers import Tailrace
 from tailrace.streams.states import Status
 
 CHAPTER = (CHECKOUT / "consumers" / "flows.md").read_text(encoding="utf-8")
@@ -38,4 +39,17 @@ async def test_each_pattern_of_bullmq_does_what_it_says() -> None:
     assert parent.result == ["ZeroDivisionError", 6, 3]
     walk = await run_handler(handles, "walk", {"products": 120})
     assert walk.result == {"done": 120, "skipped": [13]}
-    assert (await run_handler(handles, "chapter")).result == []
+    limited = await run_handler(handles, "limited")
+    assert (limited.status, limited.again_in_seconds) == (Status.DELAYED, 30)
+    grandparent = await run_handler(handles, "grandparent", children={"parent": lambda args: 7})
+    assert grandparent.result == [7, 7]
+    assert (await run_handler(handles, "book", {"title": "Empty"})).result == {"Empty": []}
+
+
+async def test_the_tree_of_the_chapter_is_accepted_and_tried_as_it_says(valkey_url: str) -> None:
+    names = code()
+    async with Tailrace(valkey_url) as tr:
+        assert await names["add"](tr) == "default.rivers"
+        job = await tr.get("default.rivers")
+    assert (job.kind, job.status) == ("book", "waiting")
+    await names["test_a_book_has_its_pages_before_it_begins"]()

@@ -10,8 +10,11 @@ import pytest
 from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited, SyncAttempt
 from tailrace.consumers.testing import run_handler
 from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.producers import Flow
 from tailrace.streams.policies import Policy
 from tailrace.streams.states import Status
+from tests.consumers.flowing import PLACES
+from tests.consumers.flowing import handles as flowing
 from tests.consumers.offloaded import Order
 from tests.consumers.offloaded import handles as offloaded
 from tests.support.eventually import eventually
@@ -228,3 +231,19 @@ async def test_a_flow_is_tried_attempt_by_attempt() -> None:
     assert done.result == [[None, 10], "yes"]
     assert done.brought[-1].kind == "mail"
     assert done.steps["@checkpoint checkpoint"] == 2
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_job_with_children_known_in_advance_is_tried_with_what_they_give(place: str) -> None:
+    leaf = Flow("single", "page", {"number": 1})
+    tree = Flow("many", f"{place}-book", {"number": 100}, [leaf, Flow("many", "chapter", {"number": 2}, [leaf])])
+    waits = await run_handler(flowing, tree)
+    assert (waits.status, waits.awaits) == (Status.AWAITING, "children")
+    assert [(job.kind, job.args) for job in waits.brought] == [("page", {"number": 1}), ("chapter", {"number": 2})]
+    work = {"page": lambda args: args["number"], "chapter": lambda args: [args["number"]]}
+    assert (await run_handler(flowing, tree, children=work)).result == [100, 1, [2]]
+    failed = await run_handler(flowing, tree, children={**work, "chapter": lambda args: 1 / 0})
+    assert failed.error
+    assert (failed.status, failed.error.type) == (Status.FAILED, "ChildFailed")
+    with pytest.raises(ValueError, match="args: a Flow has its own"):
+        await run_handler(flowing, tree, {})

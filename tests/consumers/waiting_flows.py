@@ -1,13 +1,14 @@
 """Handlers for flows under faults: zombies that go on after a takeover, jobs that wait in great numbers, and trees."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from tailrace.consumers import Attempt, GiveUp, Handlers
+from tailrace.consumers import Attempt, ChildFailed, GiveUp, Handlers
 from tailrace.streams.errors import Lost
 
 handles = Handlers()
@@ -49,6 +50,7 @@ async def haunted(attempt: Attempt[Haunted]) -> str:
         "submit": lambda: attempt.submit("stray", {}, platform="haunts"),
         "submit elsewhere": lambda: attempt.submit("stray", {}, platform="walks"),
         "spawn": lambda: attempt.spawn_many("stray", [{}, {}]),
+        "spawn elsewhere": lambda: attempt.spawn("stray", {}, platform="walks"),
         "sleep": lambda: attempt.sleep(0.01),
         "wait_for": lambda: attempt.wait_for("nothing", timeout=0.01),
         "progress": lambda: attempt.progress(1),
@@ -91,6 +93,15 @@ class Branch(Struct):
     number: int
     breaks: int = -1  # the leaf of this number fails
     on_failure: Literal["fail", "collect", "ignore"] = "fail"
+    effects: str = ""  # a file that is told what the handlers do
+
+
+def note(attempt: Attempt[Branch], what: str, *others: str) -> None:
+    """One line, written at once: no other process writes into it."""
+    line = " ".join((what, attempt.job.id, str(attempt.number), *others)) + "\n"
+    file = os.open(attempt.args.effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, line.encode())
+    os.close(file)
 
 
 @handles("branch")
@@ -98,6 +109,7 @@ async def branch(attempt: Attempt[Branch]) -> list[Any]:
     """A tree: the children of each job are spread over other platforms. Gives what its leaves gave, in order."""
     here = attempt.args
     if not here.widths:
+        note(attempt, "leaf")
         if here.number == here.breaks:
             raise GiveUp("this leaf breaks")
         return [here.number]
@@ -105,12 +117,17 @@ async def branch(attempt: Attempt[Branch]) -> list[Any]:
     children = [
         await attempt.spawn(
             "branch",
-            Branch(below, here.number * width + number, here.breaks, here.on_failure),
+            Branch(below, here.number * width + number, here.breaks, here.on_failure, here.effects),
             platform=f"leaf{(here.number + number) % 5}",
         )
         for number in range(width)
     ]
-    parts = await attempt.join(children, on_failure=here.on_failure)
+    try:
+        parts = await attempt.join(children, on_failure=here.on_failure)
+    except ChildFailed as failed:
+        note(attempt, "failed", failed.job_id)
+        raise
+    note(attempt, "joined", *(child.id for child in children))
     return [each for part in parts for each in (part if isinstance(part, list) else [None])]
 
 

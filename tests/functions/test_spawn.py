@@ -2,6 +2,7 @@
 
 import pytest
 
+from tailrace.streams.flows.relay import Relay
 from tailrace.streams.states import State
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 from tests.support.flowing import child_of, children, ended, other, outbox, spawn
@@ -96,6 +97,56 @@ async def test_a_child_that_had_ended_before_has_its_end_at_once(desk: Desk) -> 
     await desk.store.command("DEL", desk.keys.children("a"))  # as if the parent were another job of the same id
     assert await spawn(desk, held, "shop.b") == ["spawned"]
     assert await children(desk, "a") == {"shop.b": ended(3).decode()}
+
+
+@pytest.mark.parametrize("platform", ["shop", "kurly"])
+@pytest.mark.parametrize("since", ["failed", "completed", "not kept", "running"])
+async def test_a_retried_parent_asks_a_child_that_failed_how_it_is_now(desk: Desk, platform: str, since: str) -> None:
+    there, child, relay = desk if platform == "shop" else other(desk), f"{platform}.b", Relay(desk.transitions)
+    held = await desk.start()
+    await spawn(desk, held, child)
+    await relay.deliver(desk.keys)
+    (below,) = await there.claim()
+    await there.fail(below)
+    await relay.deliver(there.keys)
+    await desk.fail(held)
+    assert await desk.transitions.reopen(desk.keys, "a") == "ok"
+    (held,) = await desk.claim()
+    if since in ("completed", "running"):  # it was retried while its parent ran, which keeps the end that it has seen
+        await there.transitions.reopen(there.keys, "b")
+        await relay.deliver(there.keys)
+        (below,) = await there.claim()
+        if since == "completed":
+            await there.complete(below, 7)
+            await relay.deliver(there.keys)
+    elif since == "not kept":
+        await there.transitions.drop(there.keys, "b")
+    assert await spawn(desk, held, child) == ["spawned"]
+    await relay.deliver(desk.keys)
+    known = (await children(desk, "a"))[child]
+    match since:
+        case "failed":
+            assert " failed " in known
+        case "completed":
+            assert '"result":7' in known
+        case "not kept":
+            assert [each.key for each in await there.claim()] == ["b"], "it runs again"
+        case "running":
+            assert known == ""
+            await there.complete(below, 8)
+            await relay.deliver(there.keys)
+            assert '"result":8' in (await children(desk, "a"))[child]
+
+
+async def test_a_child_that_failed_is_not_asked_again_in_the_same_life(desk: Desk) -> None:
+    held = await desk.start()
+    await spawn(desk, held, "shop.b")
+    (below,) = await desk.claim()
+    await desk.fail(below)
+    await desk.reclaim(held)
+    (held,) = await desk.claim()
+    async with untouched(desk.store):
+        assert await spawn(desk, held, "shop.b") == ["again"]
 
 
 async def test_a_child_cannot_wait_behind_its_parent(desk: Desk) -> None:

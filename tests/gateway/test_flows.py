@@ -43,6 +43,23 @@ async def test_a_signal_lets_a_job_go_on(http: httpx2.AsyncClient, desk: Desk, s
     assert (await http.get("/api/jobs/research.a")).json()["data"]["awaits"] is None
 
 
+async def test_a_retried_parent_is_told_which_job_below_it_failed(http: httpx2.AsyncClient, desk: Desk) -> None:
+    await waiting_parent(desk, "research.b")
+    (child,) = await desk.claim()
+    await desk.fail(child)
+    (parent,) = await desk.claim()
+    error = b',"error":{"type":"ChildFailed","message":"m","child":"research.b"}'
+    for _ in range(2):
+        await desk.transitions.fail(desk.keys, "a", parent.nonce, Again(0, 0, 100), error)
+        assert (await http.get("/api/jobs/research.a")).json()["data"]["error"]["child"] == "research.b"
+        answer = (await http.post("/api/jobs/research.a/retry")).json()
+        assert (answer["status"], answer["failedChild"]) == ("waiting", "research.b")
+        (parent,) = await desk.claim()
+    await desk.transitions.fail(desk.keys, "a", parent.nonce, Again(0, 0, 100), error)
+    assert (await http.post("/api/jobs/research.b/retry")).json()["failedChild"] is None
+    assert (await http.get("/api/jobs/research.a")).json()["data"]["status"] == "waiting-children"
+
+
 async def test_a_signal_that_cannot_be_taken_is_refused(http: httpx2.AsyncClient, desk: Desk, store: Store) -> None:
     await desk.complete(await desk.start("done"))
     await desk.submit("a")

@@ -24,6 +24,8 @@ class FlowModelJob:
     marks: dict[str, str] = field(default_factory=dict)  # id -> the join that wants, or wanted it
     join: str | None = None
     fails: bool = False  # the first child that does not complete ends the join
+    has_failed: bool = False  # one that this join wanted did not
+    earlier: int | None = None  # attempts of the lives before
     awaits: tuple[str, ...] = ()
     steps: dict[str, str] = field(default_factory=dict)
     signals: set[str] = field(default_factory=set)
@@ -38,9 +40,8 @@ class FlowModelJob:
         return sum(mark == self.join and self.children[child] == PENDING for child, mark in self.marks.items())
 
     @property
-    def has_failed(self) -> bool:
-        bad = ("failed", "cancelled")
-        return any(mark == self.join and self.children[child] in bad for child, mark in self.marks.items())
+    def retried(self) -> bool:
+        return self.earlier is not None and self.attempt == self.earlier + 1
 
 
 Kind = Literal["submit", "arrive", "cancel"]
@@ -62,19 +63,23 @@ class FlowModel:
     def spawn(self, job: FlowModelJob, nonce: str, ids: list[str]) -> str | list[str]:
         if refusal := self.fence(job, nonce):
             return refusal
-        words = ["again" if child in job.children else "spawned" for child in ids]
-        for child in ids:
-            if child not in job.children:
-                job.children[child] = PENDING
-                if child.startswith(f"{job.platform}."):
-                    self.jobs[child] = FlowModelJob(child, job.id)
-                else:
-                    self.outboxes[job.platform].append(("submit", job.id, child, ""))
-        return words
+        answered = ("completed", PENDING) if job.retried else ("completed", "failed", "cancelled", PENDING)
+        fresh = [child for child in ids if job.children.get(child) not in answered]
+        for child in fresh:
+            job.children[child] = PENDING
+            job.marks.pop(child, None)
+            if not child.startswith(f"{job.platform}."):
+                self.outboxes[job.platform].append(("submit", job.id, child, ""))
+            elif child not in self.jobs:
+                self.jobs[child] = FlowModelJob(child, job.id)
+            elif self.jobs[child].state.ended:
+                self.arrive(job.id, child, ENDS[self.jobs[child].state])
+        return ["spawned" if child in fresh else "again" for child in ids]
 
     def join_page(self, job: FlowModelJob, nonce: str, number: str, ids: list[str]) -> str | list[str]:
         if refusal := self.fence(job, nonce):
             return refusal
+        job.has_failed = job.has_failed and job.join == number
         job.join = number
         for child in ids:
             if job.children[child] == PENDING:
@@ -190,7 +195,9 @@ class FlowModel:
             self.revive(job, child)
         elif job.children[child] == PENDING:
             job.children[child] = news
-            wants = job.state is State.AWAITING and job.awaits[0] == "join" and job.marks.get(child) == job.join
+            wanted = child in job.marks and job.marks[child] == job.join
+            job.has_failed = job.has_failed or (wanted and news != "completed")
+            wants = wanted and job.state is State.AWAITING and job.awaits[0] == "join"
             if wants and (job.wanted == 0 or (job.fails and news != "completed")):
                 self.go_on(job)
 
@@ -210,6 +217,7 @@ class FlowModel:
         if job.state not in (State.FAILED, State.CANCELLED):
             return job.state.value
         job.state, job.nonce, job.asked, job.error, job.join = State.WAITING, None, False, None, None
+        job.has_failed, job.earlier = False, job.attempt or job.earlier
         job.told.append(Status.REOPENED)
         self.tell_parent(job, "reopened")
         return "ok"

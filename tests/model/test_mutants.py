@@ -145,6 +145,11 @@ FLOW_MUTANTS: dict[str, tuple[str, str, str]] = {
     "a checkpoint without the fence": ("checkpoint", "local job", UNFENCED),
     "an outbox that forgets a job": ("spawn", "call('XADD', keys.outbox, ", "tostring("),
     "an outbox that keeps what was delivered": ("delivered", "call('XDEL', keys.outbox, unpack(gone))", "#gone"),
+    "a retried parent that asks no failed child anew": (
+        "spawn",
+        "if ended and ended ~= 'completed' then",
+        "if false then",
+    ),
     "a wait that misses the last end": ("wait", "pending <= 0 or ", ""),
     "a join that counts a child twice": ("join", "if news ~= '!' .. number then", "if true then"),
     "a signal that wakes nobody": ("signal", "places.go_on(record, key, job)", ""),

@@ -16,12 +16,13 @@ import pytest
 import redis
 
 from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.streams.operations import Again
 from tailrace.streams.store.connection import Store
 from tailrace.streams.views.presence import Presence
 from tests.ops.commands import Here, environment, tailrace
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
-from tests.support.flowing import spawn, wait
+from tests.support.flowing import spawn, wait, waiting_parent
 
 T = TypeVar("T")
 
@@ -82,8 +83,29 @@ def test_a_failed_job_is_retried_and_dropped(scene: Scene[Any], here: Here, valk
     scene(fail_three)
     assert here("retry", "research.a", REDIS_URL=valkey_url) == (0, "research.a waits again\n", "")
     assert scene(lambda desk: desk.story("a"))[-1] == "reopened 1"
+    assert json.loads(here("retry", "research.c", "--json", REDIS_URL=valkey_url)[1]) == {
+        "jobId": "research.c",
+        "status": "waiting",
+        "failedChild": None,
+    }
     assert here("drop", "research.b", REDIS_URL=valkey_url) == (0, "research.b dropped\n", "")
     assert here("show", "research.b", REDIS_URL=valkey_url)[0] == 1
+
+
+async def fail_by_child(desk: Desk) -> None:
+    await waiting_parent(desk, "research.b")
+    (child,) = await desk.claim()
+    await desk.fail(child)
+    (parent,) = await desk.claim()
+    error = b',"error":{"type":"ChildFailed","message":"m","child":"research.b"}'
+    await desk.transitions.fail(desk.keys, "a", parent.nonce, Again(0, 0, 100), error)
+
+
+def test_to_retry_a_job_that_failed_by_a_child_names_that_one(scene: Scene[Any], here: Here, valkey_url: str) -> None:
+    scene(fail_by_child)
+    code, out, _ = here("retry", "research.a", REDIS_URL=valkey_url)
+    said = "research.a waits again, but research.b below it has failed; `python3 -m ops retry research.b` runs that one"
+    assert (code, out) == (0, f"{said}, and brings research.a back by itself\n")
 
 
 REFUSED = [

@@ -95,7 +95,9 @@ async def test_a_signal_that_woke_nobody_is_found(desk: Desk, troubles: Examine)
     assert (await desk.record("s")).state is State.WAITING
 
 
-async def test_a_child_whose_parent_is_gone_is_told_as_a_note(desk: Desk, troubles: Examine, tmp_path: Path) -> None:
+async def test_a_child_whose_parent_is_gone_is_told_as_a_note_and_let_go(
+    desk: Desk, troubles: Examine, tmp_path: Path
+) -> None:
     held = await desk.start("a")
     await spawn(desk, held, "research.b", child_of("research.c", child=False))
     await desk.complete(held)
@@ -104,8 +106,12 @@ async def test_a_child_whose_parent_is_gone_is_told_as_a_note(desk: Desk, troubl
     assert await troubles() == []
     found = await examine(argparse.Namespace(data=tmp_path, repair=False, json=True))
     (note,) = [each for each in found if "is gone" in each.says]
-    assert (note.job, note.says) == ("b", "its parent research.a is gone: nobody awaits its end")
-    assert "cancel research.b" in note.next
+    assert (note.job, note.says) == ("b", "its parent research.a is gone: nothing awaits its end")
+    assert "doctor --repair" in note.next
+    found = await examine(argparse.Namespace(data=tmp_path, repair=True, json=True))
+    assert not [each for each in found if "is gone" in each.says]
+    assert (await desk.record("b")).marks is None
+    assert [held.key for held in await desk.claim(slots=2)] == ["b", "c"], "it is still there, and runs"
 
 
 async def test_consumers_put_a_forgotten_one_right_by_themselves(desk: Desk) -> None:

@@ -31,7 +31,7 @@ export async function cancel({ path, story }) {
 
 export async function retry({ path, reopen }) {
   if (!(await confirm("Retry this job?", "The job waits again with all its attempts, and keeps its history.", "Retry the job"))) return;
-  if (await attempt(() => act(`${path}/retry`, { by: "the page" }), () => "The job is waiting again.")) reopen();
+  if (await attempt(() => act(`${path}/retry`, { by: "the page" }), ({ failedChild }) => (failedChild ? `The job is waiting again, but it failed by ${failedChild}. Retry that job: it brings this one back.` : "The job is waiting again."))) reopen();
 }
 
 export async function drop({ path }) {

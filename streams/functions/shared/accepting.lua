@@ -1,5 +1,5 @@
 -- accepting: how new work comes in line, for every transition that brings some: `submit` and `tick`.
--- Uses  entries history places
+-- Uses  entries history lease places
 -- KEYS  jobs fronts due alarms
 
 -- Accepts a job once; what it takes and answers is told in `submit`.
@@ -10,6 +10,10 @@ function accepting.accept(record, args, key, band, kind, payload, fingerprint, r
       return { 'conflict' }
     end
     call('HSET', record, 'fingerprint', fingerprint) -- for a WAIT behind this call, as in `lease.own`
+    local parent = lease.mark(' ' .. extras, 'parent')
+    if parent and known ~= 'completed' and known ~= 'failed' and known ~= 'cancelled' then
+      lease.tell_end_to(record, key, parent) -- it may have been detached from an earlier life of its parent
+    end
     return { 'again', known }
   end
 

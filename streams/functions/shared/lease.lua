@@ -126,6 +126,27 @@ function lease.options_of(options, marks)
   return '{"parent":"' .. parent .. '"' .. (options and ',' .. string.sub(options, 2) or '}')
 end
 
+-- From now on the end of a live job is told to this parent, or to nobody: its record says so, and its lease if it runs.
+function lease.tell_end_to(record, key, parent)
+  local field = call('HMGET', record, 'marks', 'nonce')
+  local function marked(text)
+    return (string.gsub(text, ' parent=%S+', '')) .. (parent and ' parent=' .. parent or '')
+  end
+  local marks = marked(field[1] and ' ' .. field[1] or '')
+  if marks == '' then
+    call('HDEL', record, 'marks')
+  else
+    call('HSET', record, 'marks', string.sub(marks, 2))
+  end
+  local nonce = field[2]
+  if nonce and nonce ~= '' then
+    held[nonce] = held[nonce] or call('HGET', keys.leases, nonce)
+    if lease.fence(key, nonce) then
+      held[nonce], touched[nonce] = marked(held[nonce]), true
+    end
+  end
+end
+
 -- The marks of a lease: `alone`, its process runs nothing else; `strict`, it keeps its place; then those of its record.
 function lease.marks_of(alone, strict, marks)
   return (alone and ' alone=1' or '') .. (strict and ' strict=1' or '') .. (marks and ' ' .. marks or '')
