@@ -18,11 +18,12 @@ async function send(path, options) {
   if (link.state === "signed out" && path !== "/api/session") throw new Problem(401);
   const answer = await fetch(urlOf(path), { ...options, signal: AbortSignal.timeout(10_000) }).catch(() => ({ status: 0 }));
   const body = await answer.json?.().catch(() => null);
-  if (answer.ok) return body;
-  if (answer.status === 401) link.up("signed out");
-  const problem = new Problem(answer.status, body);
-  if (answer.status === 503) link.why = body?.code === "STORE_AWAY" ? "the store does not answer" : problem.message;
-  else if (!(answer.status > 0 && answer.status < 500)) link.why = "the gateway does not answer";
+  if (answer.ok && (body || answer.status === 204)) return body;
+  const status = answer.ok ? 0 : answer.status; // a body that cannot be read is no answer
+  if (status === 401) link.up("signed out");
+  const problem = new Problem(status, body);
+  if (status === 503) link.why = body?.code === "STORE_AWAY" ? "the store does not answer" : problem.message;
+  else if (!(status > 0 && status < 500)) link.why = "the gateway does not answer";
   throw problem;
 }
 

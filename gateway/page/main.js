@@ -38,7 +38,7 @@ showZone();
 
 // The store and the workers.
 async function lookAround() {
-  const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then((answer) => answer?.data, () => null)));
+  const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then((answer) => answer.data, () => null)));
   if (store) {
     const { server, version, memoryBytes } = store;
     by("store").textContent = `store ${server} ${version.split(".", 2).join(".")}${memoryBytes == null ? "" : ` · ${bytes(memoryBytes)}`}`;

@@ -23,7 +23,7 @@ from tailrace.streams.store.connection import Command, Store
 LIMIT, MOST = 100, 1000  # jobs on a page: unless told, and at most
 LOOKED_AT = 2000  # entries of a line for one page: those that run or rest stand in it too
 PIECE = 50  # entries in one read: their args come along
-DEEPEST = 100_000  # completed jobs behind the newest that a page may begin at
+ENDED_SINCE = 20_000  # completed jobs that may come between two pages of them
 MESSAGE = 1000  # characters of an error in a list; the job itself tells all
 
 SORTED = {
@@ -113,23 +113,33 @@ async def list_completed(store: Store, keys: PlatformKeys, limit: int, after: st
     ended = keys["ended_completed"]
     found: list[Listed] = []
     if "." not in after:
-        last = -1
-        if after:
-            find = ("LPOS", ended, after, "RANK", -1, "MAXLEN", DEEPEST)
-            place, length = await store.commands([find, ("LLEN", ended)])
-            if place is None and length > DEEPEST:
-                raise WrongField("after", f"is not among the newest {DEEPEST}; begin again without it")
-            last = place - length - 1 if place is not None else -length - 1
-        members = await store.command("LRANGE", ended, last - limit + 1, last)
+        depth = await depth_of(store, ended, after) if after else 0
+        members = await store.command("LRANGE", ended, -depth - limit, -depth - 1)
         newest_first = [member.decode(errors="replace") for member in reversed(members)]
         found += [job for job in await read_listed(store, keys, newest_first) if job]
         if len(members) == limit:
-            return JobListing(tuple(found), newest_first[-1])
+            return JobListing(tuple(found), f"{newest_first[-1]}~{depth + limit}")
         after = ""
     rest = await list_places(
         store, keys, State.COMPLETED, keys["ended_kept"], limit - len(found), after, newest_first=True
     )
     return JobListing((*found, *rest.jobs), rest.next)
+
+
+async def depth_of(store: Store, ended: str, after: str) -> int:
+    """How many completed jobs stand from the newest to the last of a page: those of then, and what ended since."""
+    key, _, told = after.partition("~")
+    if not (told.isdecimal() and len(told) < 12):
+        raise unknown_place()
+    depth = max(int(told) - 1, 0)
+    for _ in range(0, ENDED_SINCE, MOST):
+        members = await store.command("LRANGE", ended, -depth - MOST, -depth - 1)
+        if (member := key.encode()) in members:
+            return depth + len(members) - int(members.index(member))
+        depth += len(members)
+        if len(members) < MOST:
+            return depth
+    raise WrongField("after", f"is older: more than {ENDED_SINCE} jobs completed since; begin again without it")
 
 
 async def list_places(
@@ -149,21 +159,48 @@ async def read_places(
     store: Store, name: str, count: int, after: str = "", *, newest_first: bool = False
 ) -> list[ScoredMember]:
     """So many members of a sorted set behind a place, whether or not that one is still there."""
-    behind = to_place(after) if after else None
-    start = ties = 0
-    if behind:
-        score = f"{behind.score:.17g}"
-        beyond = (f"({score}", "+inf") if newest_first else ("-inf", f"({score}")
-        start, ties = await store.commands([("ZCOUNT", name, *beyond), ("ZCOUNT", name, score, score)])
     order = ("REV",) if newest_first else ()
-    flat = await store.command("ZRANGE", name, start, start + ties + count - 1, *order, "WITHSCORES")
-    places = [
-        ScoredMember(float(score), key.decode(errors="replace"))
-        for key, score in zip(flat[::2], flat[1::2], strict=True)
-    ]
-    if behind:
-        places = [place for place in places if (place < behind if newest_first else place > behind)]
-    return places[:count]
+    if not after:
+        return to_places(await store.command("ZRANGE", name, 0, count - 1, *order, "WITHSCORES"))
+    behind = to_place(after)
+    ties = await ranks_of_ties(store, name, behind, newest_first=newest_first)
+    farther = (f"({behind.score:.17g}", "-inf" if newest_first else "+inf", "BYSCORE", *order, "LIMIT", 0, count)
+    commands: list[Command] = [("ZRANGE", name, *farther, "WITHSCORES")]
+    if ties:
+        last = min(ties.stop, ties.start + count) - 1
+        commands.insert(0, ("ZRANGE", name, ties.start, last, *order, "WITHSCORES"))
+    return [place for flat in await store.commands(commands) for place in to_places(flat)][:count]
+
+
+async def ranks_of_ties(store: Store, name: str, place: ScoredMember, *, newest_first: bool) -> range:
+    """Where the members stand that have the score of a place and come after it; found by halves when it is gone."""
+    score, member = f"{place.score:.17g}", place.member.encode()
+    before = (f"({score}", "+inf") if newest_first else ("-inf", f"({score}")
+    start, ties, found, rank = await store.commands(
+        [
+            ("ZCOUNT", name, *before),
+            ("ZCOUNT", name, score, score),
+            ("ZSCORE", name, member),
+            ("ZREVRANK" if newest_first else "ZRANK", name, member),
+        ]
+    )
+    end = start + ties
+    if found is not None and float(found) == place.score:
+        return range(rank + 1, end)
+    last = end
+    while start < last:
+        middle = (start + last) // 2
+        there = await store.command("ZRANGE", name, middle, middle, *(("REV",) if newest_first else ()))
+        if there and (there[0] > member) is newest_first:
+            start = middle + 1
+        else:
+            last = middle
+    return range(start, end)
+
+
+def to_places(flat: Sequence[bytes]) -> list[ScoredMember]:
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    return [ScoredMember(float(score), key.decode(errors="replace")) for key, score in pairs]
 
 
 async def read_listed(

@@ -1,16 +1,17 @@
 """Platforms over HTTP: counts that are true, pages that miss nothing, dead letters, pause and resume."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import httpx2
 import pytest
 
 from tailrace.gateway.routes.platforms import STATES as PAGED
 from tailrace.streams.keys import BANDS
-from tailrace.streams.store.connection import Store
+from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.views.census import take_census
-from tailrace.streams.views.listing import list_jobs
+from tailrace.streams.views.listing import list_jobs, read_places
 from tailrace.streams.views.overview import take_overviews
 from tests.gateway.lists import gather, get
 from tests.support.builders import Desk, untouched
@@ -194,6 +195,48 @@ async def test_a_completed_job_that_was_forgotten_ends_the_list_behind_it(
     await store.command("LTRIM", desk.keys["ended_completed"], 3, -1)
     rest = await get(http, f"/api/platforms/research/jobs?state=completed&limit=2&after={page['next']}")
     assert rest == {"data": [], "next": None}
+
+
+async def test_pages_of_completed_jobs_go_on_while_others_complete(http: httpx2.AsyncClient, desk: Desk) -> None:
+    keys = ["a", "b", "c", "d", "e", "f"]
+    await desk.submit(*keys)
+    *first, e, f = await desk.claim("ann", 6)
+    for held in first:
+        await desk.complete(held)
+    page = await get(http, "/api/platforms/research/jobs?state=completed&limit=2")
+    for held in (e, f):
+        await desk.complete(held)
+    rest = await get(http, f"/api/platforms/research/jobs?state=completed&limit=2&after={page['next']}")
+    assert [job["jobId"] for job in rest["data"]] == ["research.b", "research.a"]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_a_page_reads_no_more_than_itself_however_many_jobs_have_one_moment(
+    store: Store, desk: Desk, monkeypatch: pytest.MonkeyPatch, newest_first: bool
+) -> None:
+    members = [f"j{number:03}" for number in range(100)]
+    due = desk.keys["due"]
+    await store.command("ZADD", due, *(word for key in members for word in (1700000000000, key)))
+    await store.command("ZADD", due, 1600000000000, "early", 1800000000000, "late")
+    lengths: list[int] = []
+    ask = store.commands
+
+    async def measured(commands: Sequence[Command]) -> list[Any]:
+        replies = await ask(commands)
+        lengths.extend(len(reply) for reply in replies if isinstance(reply, list))
+        return replies
+
+    monkeypatch.setattr(store, "commands", measured)
+    read: list[str] = []
+    cursor = ""
+    while places := await read_places(store, due, 7, cursor, newest_first=newest_first):
+        read += [place.member for place in places]
+        cursor = places[-1].cursor
+        if len(read) % 2:  # the next page begins behind a place that is gone
+            await store.command("ZREM", due, read[-1])
+    expected = ["early", *members, "late"]
+    assert read == (expected[::-1] if newest_first else expected)
+    assert max(lengths) <= 2 * 7
 
 
 WRONG_QUERIES = {

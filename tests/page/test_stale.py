@@ -120,3 +120,22 @@ async def test_a_part_of_the_page_that_does_not_load_is_said_so(standing: Deploy
     await visitor.page.route("**/page/job/job.js", refuse)
     await visitor.page.reload()
     await visitor.sees("#first", "A part of this page could not be loaded")
+
+
+async def test_an_answer_that_cannot_be_read_is_no_answer(standing: Deployment, visitor: Visitor) -> None:
+    (gateway,) = standing.gateways
+    job = await standing.submit("ably", steps=1)
+
+    async def answer_with_a_page(route: Route) -> None:
+        await route.fulfill(status=200, headers={"Content-Type": "text/html"}, body="<p>a proxy's own page</p>")
+
+    await visitor.open(f"{gateway.url}/jobs/{job}")
+    await visitor.state("waiting")
+    visitor.outage = True
+    await visitor.page.route("**/api/jobs/*/cancel", answer_with_a_page)
+    await visitor.page.get_by_role("button", name="cancel", exact=True).click()
+    await visitor.confirm("Cancel this job?")
+    await visitor.sees("#said", "The gateway did not answer; it is not known whether this was done.")
+    await visitor.page.route("**/api/platforms*", answer_with_a_page)
+    await visitor.open(gateway.url)
+    await visitor.sees("#link-text", re.compile("reconnecting"))

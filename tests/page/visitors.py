@@ -50,6 +50,8 @@ class Visitor:
     async def confirm(self, title: str) -> None:
         """Answer the question of this title with yes."""
         await expect(self.page.locator("#confirm-title")).to_have_text(title, timeout=PATIENCE_MS)
+        no = "Back" if title.startswith("Cancel") else "Cancel"
+        await expect(self.page.locator("#confirm button[value=no]")).to_have_text(no)
         await self.page.click("#confirm-yes")
 
     async def event_ids(self) -> list[str]:

@@ -20,8 +20,9 @@ export function dialog(id, title, ...content) {
 }
 
 export function confirm(title, text, yes, tone = "primary") {
+  const no = yes.startsWith("Cancel") ? "Back" : "Cancel"; // beside "Cancel the job", "Cancel" could mean either
   const box = dialog("confirm", title, h("form", { method: "dialog" }, h("p", null, text),
-    h("menu", null, h("button", { value: "no" }, "Back"), h("button", { value: "yes", id: "confirm-yes", class: tone }, yes))));
+    h("menu", null, h("button", { value: "no" }, no), h("button", { value: "yes", id: "confirm-yes", class: tone }, yes))));
   box.returnValue = "no";
   return new Promise((answer) => {
     box.onclose = () => answer(box.returnValue === "yes");
