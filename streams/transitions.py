@@ -254,6 +254,10 @@ class Transitions:
         sheets = [(keys, [call.mend(names=" ".join(jobs), cursor=cursor, most=most)]) for keys, cursor in platforms]
         return [to_sweep(checked(answer)) for answer in await self.run(sheets)]
 
+    async def tidy(self, platform: PlatformKeys, what: str, name: str, *, act: bool) -> str:
+        """Put right one thing that is kept about jobs, or only look at it: `fine`, `wrong` or `ok`."""
+        return await self.word(platform, call.tidy(what=what, name=name, act=int(act)))
+
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
         """The beat counter of each owner, on platforms, in one trip; a script would cost four times as much."""
         try:

@@ -13,12 +13,12 @@ from rich.text import Text
 from tailrace.consumers.settings import ConsumerSettings
 from tailrace.ops.connect import reach
 from tailrace.ops.doctor.finding import Finding, advice, wrong
-from tailrace.ops.doctor.flows import bring_lost, deliver, detach
 from tailrace.ops.doctor.missed_calls import look_at_calls
+from tailrace.ops.doctor.repairs import repair_all
 from tailrace.ops.doctor.store_checks import check_store
-from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records, read_lease
+from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records
 from tailrace.ops.hints import command
-from tailrace.ops.terminal import console, plain, print_json, say
+from tailrace.ops.terminal import console, plain, print_json
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id
 from tailrace.streams.policies import Platforms
@@ -29,8 +29,9 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.presence import Presence
 
-MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red")}
+MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red"), "repaired": ("+ ", "green")}
 MOST_LINES = 20  # of one kind; the rest is counted
+ROUNDS = 3  # what was repaired may show what it hid
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,11 +48,12 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
         platforms = settings.platforms
         folder = options.data if store.url == find_running(options.data) else None
         findings = [finding async for finding in check_store(store, folder)]
-        counts, suspicions = await look_at_jobs(store, platforms)
-        troubles = await confirm(store, suspicions)
-        if options.repair:
-            troubles = [trouble for trouble in troubles if not await repair(store, platforms, trouble)]
-        troubles += await look_at_calls(store, platforms, counts)
+        counts, troubles = await look_closely(store, platforms)
+        rounds = ROUNDS if options.repair else 0
+        while rounds and (done := await repair_all(store, troubles)):
+            findings += done
+            counts, troubles = await look_closely(store, platforms)
+            rounds -= 1
         troubles += await look_at_consumers(store, platforms, counts)
         notes = await check_flow(store, platforms)
     findings += notes
@@ -72,6 +74,12 @@ def on_the_same_folder(finding: Finding, data: Path) -> Finding:
     if words == finding.next or words.startswith("consume"):
         return finding
     return msgspec.structs.replace(finding, next=command(words, data))
+
+
+async def look_closely(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
+    """How many live jobs each platform has, and what is wrong with them: each was seen twice."""
+    counts, suspicions = await look_at_jobs(store, platforms)
+    return counts, await confirm(store, suspicions) + await look_at_calls(store, platforms, counts)
 
 
 async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
@@ -117,51 +125,17 @@ async def look_at_consumers(store: Store, platforms: Platforms, names: Iterable[
     return findings
 
 
-async def repair(store: Store, platforms: Platforms, trouble: Finding) -> bool:
-    """Mend what a transition can mend without a doubt: a job without a place, a lease without an attempt."""
-    keys = store.keys(trouble.about)
-    if trouble.remedy == "relay":
-        done = await deliver(store, keys)
-        if done:
-            say(f"repaired: what the outbox of {keys.platform} held was delivered")
-        return done
-    if trouble.remedy == "detach":
-        done = await detach(store, keys, trouble.job)
-        if done:
-            say(f"repaired: job {keys.id(trouble.job)} goes on without the parent that is gone")
-        return done
-    if not trouble.nonce:
-        if not trouble.job or trouble.level != "wrong":
-            return False
-        if count := await bring_lost(store, keys, trouble.job):
-            say(f"repaired: job {keys.id(trouble.job)} got the ends of {count} children that it awaited in vain")
-            return True
-        (sweep,) = await Transitions(store).mend([(keys, "")], jobs=[trouble.job])
-        if sweep.mended:
-            say(f"repaired: job {keys.id(trouble.job)} is back in line, or has ended as its history says")
-        return bool(sweep.mended)
-    found = await read_lease(store, keys, trouble.nonce)
-    if found is None:
-        return True
-    lease, counter = found
-    # `reclaim` compares the fence first: no record has this nonce any more, so all it can do is drop the lease.
-    if await Transitions(store).reclaim(keys, [lease], counter, platforms[keys.platform]) != ["gone"]:
-        return False
-    say(f"repaired: the lease of job {keys.id(lease.key)} was given back")
-    return True
-
-
 def show(findings: Iterable[Finding]) -> None:
     out = console()
     lines: Counter[tuple[str, str]] = Counter()
     for finding in findings:
-        kind = (finding.about, finding.says)
+        kind = (finding.about, ("repaired: " if finding.level == "repaired" else "") + finding.says)
         lines[kind] += 1
         if lines[kind] > MOST_LINES:
             continue
         mark, style = MARKS[finding.level]
         job = f"job {join_id(finding.about, finding.job)}: " if finding.job else ""
-        out.print(Text.assemble((mark, style), f"{finding.about:13}", plain(job + finding.says)))
+        out.print(Text.assemble((mark, style), f"{finding.about:13}", plain(job + kind[1])))
         if finding.next:
             out.print(Text(f"  {'':13}-> {plain(finding.next)}", style="dim"))
     for (about, says), count in lines.items():

@@ -8,15 +8,16 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
     about: str  # what was looked at: a part of the store, or a platform
     says: str
-    level: str = "fine"  # fine, advice or wrong
+    level: str = "fine"  # fine, advice, wrong or repaired
     next: str = ""  # what to do about it
     job: str = ""
-    nonce: str = ""  # of a lease that holds nothing
-    remedy: str = ""  # `relay`: to deliver what its outbox holds; `detach`: to let a child go on without its parent
+    # `relay`: deliver what its outbox holds; `detach`: let a child go on without its parent; `tidy <what> <name>`: put
+    # that right; none: `mend` the job.
+    remedy: str = ""
 
 
-def wrong(about: str, says: str, next_step: str = "", *, job: str = "", nonce: str = "", remedy: str = "") -> Finding:
-    return Finding(about, says, "wrong", next_step, job, nonce, remedy)
+def wrong(about: str, says: str, next_step: str = "", *, job: str = "", remedy: str = "") -> Finding:
+    return Finding(about, says, "wrong", next_step, job, remedy)
 
 
 def advice(about: str, says: str, next_step: str = "", *, job: str = "", remedy: str = "") -> Finding:

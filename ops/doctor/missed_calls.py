@@ -33,7 +33,7 @@ async def look_at_calls(store: Store, platforms: Platforms, names: Iterable[str]
     again = await find_uncalled(store, platforms, suspects)
     says = "it may start and consumers are idle, but none of them was called"
     return [
-        wrong(name, says, f"{PROGRAM} restart {name}", job=job)
+        wrong(name, says, f"{PROGRAM} doctor --repair", job=job, remedy="tidy call")
         for name, job in suspects.items()
         if again.get(name) == job
     ]

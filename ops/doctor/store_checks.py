@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tailrace.ops.doctor.finding import Finding, advice, wrong
+from tailrace.ops.doctor.known_bad import check_version
 from tailrace.streams.errors import AccessDenied, UnfitStore
-from tailrace.streams.store.connection import Store, info_fields
+from tailrace.streams.store.connection import ServerRefusal, Store, info_fields
 from tailrace.streams.store.fitness import check_fitness
 from tailrace.streams.store.server import NodeInfo, read_nodes, read_server
 from tailrace.streams.transitions import Transitions
@@ -27,6 +28,8 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
     """
     facts, server = info_fields(await store.command("INFO")), await read_server(store)
     yield Finding("server", f"{server.name} {server.version}, up for {int(facts.get('uptime_in_seconds', 0)):,} s")
+    for finding in check_version(server.name, server.version):
+        yield finding
     yield await check_latency(store)
     try:
         notes = await check_fitness(store, "operator")
@@ -40,6 +43,8 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
         yield about_node(node)
     yield check_memory(facts)
     yield check_persistence(facts)
+    if facts.get("aof_enabled") == "1":
+        yield await check_default_user(store)
     if folder:
         yield check_disk(folder, facts)
     await Transitions(store).tally([store.keys("default")])
@@ -104,6 +109,22 @@ def check_persistence(facts: dict[str, str]) -> Finding:
     if facts.get("aof_enabled") == "1":
         return Finding("persistence", f"append-only file, {int(facts.get('aof_current_size', 0)) / 1e6:,.1f} MB")
     return Finding("persistence", f"snapshots, {facts.get('rdb_changes_since_last_save')} changes since the last one")
+
+
+async def check_default_user(store: Store) -> Finding:
+    """Whether the append-only file could be read again: servers check what scripts wrote against the rights of the user
+    `default` when they start, and drop it without a word if that user may not write it. Valkey stopped to do so in
+    7.2.15 and 9.1.2."""
+    try:
+        said = await store.command("ACL", "DRYRUN", "default", "SET", store.keys("default")["control"], "x")
+    except (AccessDenied, ServerRefusal):
+        return Finding("users", "this user may not ask what the user `default` may do")
+    if said in (b"OK", "OK"):
+        return Finding("users", "the user `default` may write: a restart reads everything again")
+    says = (
+        "the user `default` may not write: when the server restarts, it drops all that scripts wrote, every job with it"
+    )
+    return wrong("users", says, "redis-cli ACL SETUSER default off resetpass '~*' '&*' +@all, then ACL SAVE")
 
 
 async def check_clock(store: Store) -> Finding:

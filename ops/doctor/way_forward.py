@@ -4,6 +4,7 @@ Everything is read without holding anything up, so a job may change between two 
 counts only if a second look, a moment later, finds the same.
 """
 
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from tailrace.ops.doctor.finding import Finding, advice, wrong
 from tailrace.ops.doctor.flows import check_awaiting, check_outbox, check_parents
+from tailrace.ops.doctor.repairs import tidy
 from tailrace.streams.history.events import entry_order
 from tailrace.streams.keys import BANDS, GROUP, PlatformKeys, job_of_record
 from tailrace.streams.leases import scan_leases, to_lease
@@ -24,6 +26,8 @@ from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.views.overview import take_overviews
 
 PAGE = 500
+FRONTS = (*(f"front_{band}" for band in BANDS), "suspects")
+ENTRY = re.compile(r"\d+-\d+")
 SECOND_LOOK_SECONDS = 0.5
 
 
@@ -53,9 +57,11 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
             record = to_record(keys, job, flat)
             if record is None and flat:
                 raise LookupError("only a part of it is left")
+            if record and (record.band not in BANDS or not ENTRY.fullmatch(record.entry)):
+                raise ValueError(f"it stands in the line {record.band} at {record.entry}")
         except (LookupError, TypeError, ValueError) as error:
             says = f"its record cannot be read: {error!r}"
-            findings.append(wrong(keys.platform, says, f"redis-cli HGETALL '{keys.record(job)}'", job=job))
+            findings.append(wrong(keys.platform, says, MEND, job=job, remedy=f"tidy record {job}"))
         else:
             if record and not record.state.ended:
                 live.append(record)
@@ -148,25 +154,24 @@ def is_live(state: str | None) -> bool:
 async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
     """Leases without an attempt, places at the front without a job that waits, entries of jobs that are not kept."""
     leases = {nonce: text async for page in scan_leases(store, keys) for nonce, text in page.items()}
-    fronts = await store.commands([("ZRANGE", keys.front(band), 0, PAGE) for band in BANDS])
     findings = []
     held = []
     for nonce, text in leases.items():
         try:
             held.append(to_lease(nonce, text))
         except ValueError:
-            command = f"redis-cli HGET '{keys['leases']}' {nonce}"
-            findings.append(wrong(keys.platform, f"the lease {nonce} cannot be read: it only takes up room", command))
+            says = f"the lease {nonce} cannot be read: it only takes up room"
+            findings.append(wrong(keys.platform, says, MEND, remedy=f"tidy lease {nonce}"))
     records = await read_states(store, keys, [lease.key for lease in held])
     for lease, (_, state, current) in zip(held, records, strict=True):
         if state != State.RUNNING or current != lease.nonce:
             says = "a lease is held for it, but no attempt runs under it"
-            findings.append(wrong(keys.platform, says, MEND, job=lease.key, nonce=lease.nonce))
-    first = [member.decode(errors="replace") for front in fronts for member in front]
-    for job, state, _ in await read_states(store, keys, first):
+            findings.append(wrong(keys.platform, says, MEND, job=lease.key, remedy=f"tidy lease {lease.nonce}"))
+    fronts = [job for name in FRONTS async for page in members(store, keys[name]) for job in page]
+    for job, state, _ in await read_states(store, keys, fronts):
         if state != State.WAITING:
             says = "it stands at the front of the line, but does not wait"
-            findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
+            findings.append(wrong(keys.platform, says, MEND, job=job, remedy=f"tidy front {job}"))
     for band in BANDS:
         findings += await check_entries(store, keys, band)
     findings += await check_outbox(store, keys)
@@ -181,14 +186,12 @@ async def check_gates(store: Store, keys: PlatformKeys, leases: Sequence[Lease])
     for label in sorted({*counted, *(label for label in running if label)}):
         says = counted.get(label, "0")
         if says != str(running[label]):
-            mend = f"pause {keys.platform}, then: redis-cli HSET '{keys['limits']}' {label} {running[label]}"
-            findings.append(
-                wrong(keys.platform, f"limit key {label} counts {says} running, but {running[label]} run", mend)
-            )
+            why = f"limit key {label} counts {says} running, but {running[label]} run"
+            findings.append(wrong(keys.platform, why, MEND, remedy=f"tidy limit {label}"))
     for label, (job, state, _) in zip(orders, await read_states(store, keys, orders.values()), strict=True):
         if state != State.RUNNING:
-            mend = f"redis-cli HDEL '{keys['orders']}' {label}"
-            findings.append(wrong(keys.platform, f"it holds the order {label}, but does not run", mend, job=job))
+            why = f"it holds the order {label}, but does not run"
+            findings.append(wrong(keys.platform, why, MEND, job=job, remedy=f"tidy order {label}"))
     return findings
 
 
@@ -211,12 +214,22 @@ async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Fin
     start = "-"
     while entries := await store.command("XRANGE", keys.jobs(band), start, "+", "COUNT", PAGE):
         jobs = [values[1].decode(errors="replace") for _, values in entries]
-        for job, state, _ in await read_states(store, keys, jobs):
+        states = await read_states(store, keys, jobs)
+        for (entry, _), (job, state, _) in zip(entries, states, strict=True):
             if state is None:
                 says = f"it stands in the line {band}, but no such job is kept"
-                findings.append(wrong(keys.platform, says, "the next claim of a consumer clears it", job=job))
+                remedy = f"tidy entry {band} {entry.decode()}"
+                findings.append(wrong(keys.platform, says, MEND, job=job, remedy=remedy))
         start = "(" + entries[-1][0].decode()
     return findings
+
+
+async def members(store: Store, key: str) -> AsyncIterator[list[str]]:
+    """The members of a sorted set, page by page."""
+    start = 0
+    while page := await store.command("ZRANGE", key, start, start + PAGE - 1):
+        yield [member.decode(errors="replace") for member in page]
+        start += PAGE
 
 
 async def read_states(
@@ -254,14 +267,8 @@ async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:
         jobs = sorted({finding.job for finding in suspicions if finding.about == platform and finding.job})
         for start in range(0, len(jobs), PAGE):
             again.update((await check_jobs(store, keys, jobs[start : start + PAGE]))[0])
-    return [finding for finding in suspicions if finding in again]
-
-
-async def read_lease(store: Store, keys: PlatformKeys, nonce: str) -> tuple[Lease, str] | None:
-    """A lease and the beat counter of its owner."""
-    text = await store.command("HGET", keys["leases"], nonce)
-    if text is None:
-        return None
-    lease = to_lease(nonce, text.decode())
-    counter = await store.command("HGET", keys["beats"], lease.owner)
-    return lease, counter.decode() if counter else ""
+    return [
+        finding
+        for finding in suspicions
+        if (await tidy(store, finding, act=False) == "wrong" if finding.remedy.startswith("tidy") else finding in again)
+    ]

@@ -53,7 +53,7 @@ ROLES: Final[dict[RoleName, Role]] = {
     ),
     "consumer": Role(None, "BLPOP HSET"),
     "producer": Role(SUBMITTING, writes=("job",), reads=("platforms",)),
-    "operator": Role(None, "DBSIZE SCAN HSCAN HSET HDEL SET DEL", (*JOBS, "incidents", "session")),
+    "operator": Role(None, "ACL|DRYRUN DBSIZE SCAN HSCAN HSET HDEL SET DEL", (*JOBS, "incidents", "session")),
     "monitor": Role((), writes=(), reads=JOBS),
 }
 

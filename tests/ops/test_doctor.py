@@ -1,11 +1,9 @@
 """`doctor`: a fit store and jobs with a way forward get a clean bill; each ailment is named, with the next step."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tailrace.ops.doctor.store_checks import check_disk, check_memory, check_persistence
 from tailrace.streams.keys import GROUP
 from tailrace.streams.states import State
 from tests.ops.commands import Examine, Here, tailrace
@@ -44,44 +42,6 @@ async def test_a_silent_owner_is_only_advice_while_others_serve_its_platform(
     assert "! research     gone is silent; its jobs go to others once one of them has seen that for 10 s\n" in said
 
 
-async def test_an_evicting_store_is_refused(desk: Desk, here: Here, valkey_url: str) -> None:
-    await desk.store.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    try:
-        code, said, _ = await here.beside("doctor", REDIS_URL=valkey_url)
-    finally:
-        await desk.store.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    assert code == 1
-    assert "✗ fitness      the store evicts keys (allkeys-lru)" in said
-
-
-@pytest.mark.parametrize(("used", "level"), [(50, "fine"), (79, "fine"), (81, "advice"), (91, "wrong")])
-def test_memory_that_fills_is_told_before_it_is_full(used: int, level: str) -> None:
-    assert check_memory({"used_memory": str(used), "maxmemory": "100"}).level == level
-    assert check_memory({"used_memory": str(used), "maxmemory": "0"}).level == "fine"
-
-
-@pytest.mark.parametrize(
-    ("free", "file", "level"),
-    [
-        (10**12, 0, "fine"),
-        (10**9 + 1, 0, "fine"),
-        (10**9 - 1, 0, "advice"),
-        (10**10, 6 * 10**9, "advice"),
-        (1, 0, "wrong"),
-    ],
-)
-def test_a_disk_that_fills_is_told_before_it_is_full(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, file: int, level: str
-) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
-    assert check_disk(tmp_path, {"aof_current_size": str(file)}).level == level
-
-
-@pytest.mark.parametrize("name", ["aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status"])
-def test_writes_that_fail_are_told(name: str) -> None:
-    assert check_persistence({name: "err", "aof_enabled": "1"}).level == "wrong"
-
-
 async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: Examine) -> None:
     await desk.submit("a", "b")
     assert await troubles() == []
@@ -100,6 +60,8 @@ async def test_a_waiting_job_that_was_handed_out_to_nobody_is_found(desk: Desk, 
     )
     (found,) = await troubles()
     assert (found.job, found.says) == ("a", "its entry was handed out, but no consumer runs it")
+    assert await troubles(repair=True) == []
+    assert [held.key for held in await desk.claim("bob")] == ["a"]
 
 
 async def test_jobs_whose_pending_entries_were_acknowledged_are_fine(desk: Desk, troubles: Examine) -> None:
@@ -161,7 +123,7 @@ async def test_a_lease_that_nobody_runs_under_is_found_and_given_back(desk: Desk
         ("a", "a lease is held for it, but no attempt runs under it"),
         ("a", "it stands in the line normal, but no such job is kept"),
     }
-    assert not [trouble for trouble in await troubles(repair=True) if trouble.nonce]
+    assert await troubles(repair=True) == []
     assert [lease.nonce for lease in (await desk.look()).leases] == [kept.nonce]
     assert lost.nonce != kept.nonce
     assert (await desk.record("b")).state is State.RUNNING
@@ -175,6 +137,10 @@ async def test_a_job_that_may_start_beside_an_idle_consumer_that_is_not_called_i
     await desk.asleep("ann")
     (found,) = await troubles()
     assert (found.job, found.says) == ("a", "it may start and consumers are idle, but none of them was called")
+    assert await troubles(repair=True) == []
+    assert await desk.called() == ["ann"]
+    await desk.store.command("DEL", desk.keys["called"])
+    await desk.asleep("ann")
     await desk.store.command("ZADD", desk.keys["called"], 1, "bob")
     assert await troubles() == [], "a heart calls others if it does not come"
     await desk.store.command("DEL", desk.keys["called"])
@@ -214,12 +180,16 @@ async def test_a_place_at_the_front_without_a_waiting_job_is_found(desk: Desk, t
     await desk.store.command("ZADD", desk.keys.front("normal"), 1, "ghost")
     (found,) = await troubles()
     assert (found.job, found.says) == ("ghost", "it stands at the front of the line, but does not wait")
+    assert await troubles(repair=True) == []
+    assert await desk.store.command("EXISTS", desk.keys.front("normal")) == 0
 
 
 async def test_a_lease_that_cannot_be_read_is_found(desk: Desk, troubles: Examine) -> None:
     await desk.store.command("HSET", desk.keys["leases"], "n9", "rubbish")
     (found,) = await troubles()
     assert found.says == "the lease n9 cannot be read: it only takes up room"
+    assert await troubles(repair=True) == []
+    assert not (await desk.look()).leases
 
 
 async def test_a_delayed_job_needs_a_time_and_its_entry(desk: Desk, troubles: Examine) -> None:
@@ -250,6 +220,7 @@ async def test_jobs_parked_behind_their_order_are_fine_while_somebody_is_before_
     assert (found.job, found.says) == ("b", "it waits for its turn in the order cart, but no job is before it")
     await desk.store.command("ZADD", desk.keys.order("cart"), 0, "ghost")
     assert {found.job for found in await troubles()} == {"b", "c"}, "a job that is not kept lets nobody pass"
+    assert await troubles(repair=True) == []
 
 
 async def test_an_order_held_by_a_job_that_does_not_run_is_found(desk: Desk, troubles: Examine) -> None:
@@ -259,6 +230,8 @@ async def test_an_order_held_by_a_job_that_does_not_run_is_found(desk: Desk, tro
     await desk.store.command("HSET", desk.keys["orders"], "cart", "gone")
     (found,) = await troubles()
     assert (found.job, found.says) == ("gone", "it holds the order cart, but does not run")
+    assert await troubles(repair=True) == []
+    assert await desk.store.command("EXISTS", desk.keys["orders"]) == 0
 
 
 async def test_jobs_parked_for_a_limit_key_are_fine_while_somebody_holds_it(desk: Desk, troubles: Examine) -> None:
@@ -274,6 +247,7 @@ async def test_jobs_parked_for_a_limit_key_are_fine_while_somebody_holds_it(desk
     }
     await desk.store.command("ZADD", desk.keys["alarms"], 1, "*shop")
     assert {found.job for found in await troubles()} == {""}, "an alarm will bring it back"
+    assert await troubles(repair=True) == []
 
 
 async def test_a_limit_key_that_counts_too_many_is_found(desk: Desk, troubles: Examine) -> None:
@@ -285,6 +259,8 @@ async def test_a_limit_key_that_counts_too_many_is_found(desk: Desk, troubles: E
         "limit key other counts 1 running, but 0 run",
         "limit key shop counts 3 running, but 1 run",
     ]
+    assert await troubles(repair=True) == []
+    assert await desk.store.command("HGETALL", desk.keys["limits"]) == [b"shop", b"1"]
 
 
 async def test_a_paused_platform_is_told_as_a_note(desk: Desk, here: Here, valkey_url: str) -> None:
@@ -316,6 +292,8 @@ async def test_corrupt_records_are_found_and_a_foreign_key_is_passed_over(desk: 
     found = await troubles()
     assert {trouble.job for trouble in found} == {"a", "c"}
     assert all(trouble.says.startswith("its record cannot be read") for trouble in found)
+    assert await troubles(repair=True) == []
+    assert (await desk.record("a")).state is State.FAILED
 
 
 async def test_a_job_in_motion_is_no_trouble(desk: Desk, troubles: Examine, monkeypatch: pytest.MonkeyPatch) -> None:

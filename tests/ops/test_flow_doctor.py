@@ -109,7 +109,7 @@ async def test_a_child_whose_parent_is_gone_is_told_as_a_note_and_let_go(
     assert (note.job, note.says) == ("b", "its parent research.a is gone: nothing awaits its end")
     assert "doctor --repair" in note.next
     found = await examine(argparse.Namespace(data=tmp_path, repair=True, json=True))
-    assert not [each for each in found if "is gone" in each.says]
+    assert [each.level for each in found if "is gone" in each.says] == ["repaired"]
     assert (await desk.record("b")).marks is None
     assert [held.key for held in await desk.claim(slots=2)] == ["b", "c"], "it is still there, and runs"
 
