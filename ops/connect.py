@@ -15,6 +15,7 @@ from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import StoreError, WrongField
 from tailrace.streams.policies import Platforms
 from tailrace.streams.store.connection import Store
+from tailrace.streams.store.node import GLANCE_SECONDS
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ async def reach(options: argparse.Namespace) -> AsyncIterator[Reached]:
     """Connect. A platform that is not declared is refused with the one that may be meant."""
     url, settings = find_store(None, options.data)
     async with settings.open(url) as store:
-        with suppress(StoreError):  # the command itself says what is wrong
+        with suppress(StoreError), anyio.move_on_after(GLANCE_SECONDS):  # the command itself says what is wrong
             await watch_all(store, settings).look()
         try:
             yield Reached(Tailrace.over(store, settings.platforms, settings.kinds), store, settings)

@@ -57,6 +57,7 @@ class GatewayCollector(Collector):
             yield from platforms(seen.health, seen.consumers)
             if seen.process.counters:
                 yield from store(seen.health.store)
+                yield from nodes(seen.health)
         yield from process(seen.process)
 
 
@@ -131,6 +132,30 @@ def store(seen: StoreHealth) -> Iterable[Metric]:
         ),
     ):
         yield GaugeMetricFamily(f"tailrace_store_{name}", what, value)
+
+
+def nodes(seen: Health) -> Iterable[Metric]:
+    """The nodes of a cluster, and which of them has each platform."""
+    if not seen.store.nodes:
+        return
+    up = GaugeMetricFamily("tailrace_node_up", "1 while a node of the cluster answers.", labels=["node"])
+    trip = GaugeMetricFamily("tailrace_node_ping_seconds", "The time of one short call to a node.", labels=["node"])
+    memory = GaugeMetricFamily("tailrace_node_memory_bytes", "Memory that a node uses.", labels=["node"])
+    limit = GaugeMetricFamily(
+        "tailrace_node_memory_limit_bytes", "Memory that it may use; 0: no limit is set.", labels=["node"]
+    )
+    replicas = GaugeMetricFamily("tailrace_node_replicas", "Replicas that are connected to a node.", labels=["node"])
+    for node in seen.store.nodes:
+        up.add_metric([node.address], float(node.down is None))
+        if node.down is None:
+            trip.add_metric([node.address], node.trip_seconds)
+            memory.add_metric([node.address], node.memory_bytes)
+            limit.add_metric([node.address], node.memory_limit_bytes)
+            replicas.add_metric([node.address], node.replicas)
+    where = GaugeMetricFamily("tailrace_platform_node", "1, and the node of a platform.", labels=["platform", "node"])
+    for platform_name, node_name in seen.node_of.items():
+        where.add_metric([platform_name, node_name], 1)
+    yield from (up, trip, memory, limit, replicas, where)
 
 
 def process(counts: ProcessCounts) -> Iterable[Metric]:

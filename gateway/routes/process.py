@@ -13,8 +13,8 @@ from tailrace.gateway.openapi import forms
 from tailrace.gateway.replies import MOUNTED_AT
 from tailrace.gateway.route_table import IF_NONE_MATCH, PUBLIC, READ, UNCHANGED, Answer, group, ok
 from tailrace.streams.store.fitness import check_fitness
-from tailrace.streams.store.server import read_server
-from tailrace.streams.words import Count
+from tailrace.streams.store.server import NodeInfo, read_nodes, read_server
+from tailrace.streams.words import Count, PlatformName
 
 route = group("process")
 
@@ -30,6 +30,17 @@ class Ready(Struct, frozen=True):
     advice: list[str]
 
 
+class NodeSeen(Struct, frozen=True):
+    """A node of a cluster."""
+
+    address: str
+    down: str | None  # why it does not answer
+    memoryBytes: Count | None
+    memoryLimitBytes: Count | None
+    replicas: Count | None
+    platforms: list[PlatformName]
+
+
 class StoreSeen(Struct, frozen=True):
     """The store, and how full it is; null for a key that is limited to platforms."""
 
@@ -37,6 +48,7 @@ class StoreSeen(Struct, frozen=True):
     version: str
     memoryBytes: Count | None
     memoryLimitBytes: Count | None
+    nodes: list[NodeSeen] | None = None  # of a cluster
 
 
 @route("GET", "/healthz", PUBLIC, ok("It is alive.", Alive, None), store=False)
@@ -54,10 +66,30 @@ async def is_ready(backend: Backend, _: Request) -> Ready:
 @route("GET", "/api/store", READ, ok("The store.", StoreSeen))
 async def show_store(backend: Backend, _: Request) -> StoreSeen:
     """The store behind this gateway."""
-    server = await read_server(backend.store)
+    store = backend.store
+    server = await read_server(store)
     if isinstance(backend.platforms, Narrowed):  # the memory of the store holds every platform
         return StoreSeen(server.name, server.version, None, None)
-    return StoreSeen(server.name, server.version, server.memory_bytes, server.memory_limit_bytes)
+    if not store.clustered:
+        return StoreSeen(server.name, server.version, server.memory_bytes, server.memory_limit_bytes)
+    has: dict[str, list[str]] = {}
+    for platform in backend.platforms:
+        has.setdefault((await store.node_of(platform)).name, []).append(platform)
+    nodes = [node_seen(node, has.get(node.address, [])) for node in await read_nodes(store)]
+    limits = [node.memoryLimitBytes for node in nodes]
+    return StoreSeen(
+        server.name,
+        server.version,
+        sum(node.memoryBytes or 0 for node in nodes),
+        sum(filter(None, limits)) if all(limits) else None,
+        nodes,
+    )
+
+
+def node_seen(node: NodeInfo, platforms: list[str]) -> NodeSeen:
+    if node.down:
+        return NodeSeen(node.address, node.down, None, None, None, platforms)
+    return NodeSeen(node.address, None, node.memory_bytes, node.memory_limit_bytes or None, node.replicas, platforms)
 
 
 @route(

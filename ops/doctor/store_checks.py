@@ -55,8 +55,9 @@ async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator
 def about_node(node: NodeInfo) -> Finding:
     if node.down:
         return wrong("node", f"{node.address} does not answer, and jobs of its platforms wait: {node.down}")
-    used, limit = f"{node.memory_bytes / 1e6:,.0f} MB used", node.memory_limit_bytes
-    says = f"{node.address}: a trip takes {node.trip_ms:.2f} ms, {used}{f' of {limit / 1e6:,.0f} MB' if limit else ''}"
+    limit, trip_ms = node.memory_limit_bytes, 1000 * node.trip_seconds
+    used = f"{node.memory_bytes / 1e6:,.0f} MB used{f' of {limit / 1e6:,.0f} MB' if limit else ''}"
+    says = f"{node.address}: a trip takes {trip_ms:.2f} ms, {used}, replicas: {node.replicas}"
     full = limit and node.memory_bytes > FILLING_SHARE * limit
     return advice("node", says, "give it more memory, or move slots to another node") if full else Finding("node", says)
 

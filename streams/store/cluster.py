@@ -25,6 +25,7 @@ from tailrace.streams.store.slots import Address, SlotMap, name_of, slot_of, slo
 
 MOVING_SECONDS = 2.0  # how long one call follows a slot that moves; then its caller repeats it
 AGAIN_SECONDS = 0.02
+PROMPT_SECONDS = 0.1  # a node that leaves an answer due for longer is asked last for what any node can tell
 
 ASKING = hiredis.pack_command(("ASKING",))
 ELSEWHERE = ("MOVED ", "ASK ", "TRYAGAIN")
@@ -144,7 +145,11 @@ class Cluster:
         nodes = await self.nodes()
         if not nodes:
             raise NoStore("no node of the cluster has slots; create it with CLUSTER ADDSLOTSRANGE")
-        return next((node for node in nodes if node.is_open), nodes[0])
+
+        def reluctance(node: Node) -> tuple[bool, float]:
+            return not node.is_open or node.silent_seconds > PROMPT_SECONDS, node.silent_seconds
+
+        return min(nodes, key=reluctance)
 
     async def _call(self, slot: int, command: Command) -> Any:
         if self._detours:

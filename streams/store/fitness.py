@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import anyio
 
@@ -11,6 +12,7 @@ from tailrace.streams.store.connection import Store
 from tailrace.streams.store.node import Command, Node, ServerRefusal, check_role, info_fields
 from tailrace.streams.store.replication import ReplicaTerms
 from tailrace.streams.store.roles import RoleName, commands
+from tailrace.streams.store.server import WRITES
 
 log = get_logger()
 
@@ -18,8 +20,6 @@ EVERY_SECONDS = 60.0
 UNFIT_SECONDS = 5.0  # between looks at a store that is not fit: a repair is noticed soon
 
 SECTIONS = ("server", "memory", "persistence", "replication", "cluster")
-
-WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO tells of the append-only file
 
 # And how to ask for them: the server looks at permissions before it looks at arguments.
 NOT_FROM_SCRIPTS: dict[str, Command] = {
@@ -101,8 +101,14 @@ async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]
     """
     nodes = await store.nodes()
     terms = store.terms if store.terms.everywhere or any(map(store.replicated, store.policies)) else None
-    looks = (check_node(node, role, clustered=store.clustered, terms=terms) for node in nodes)
-    found = await asyncio.gather(*looks, return_exceptions=True)
+
+    async def check(node: Node) -> list[str]:
+        return await check_node(node, role, clustered=store.clustered, terms=terms)
+
+    found = await asyncio.gather(
+        *(node.glance(partial(check, node)) if len(nodes) > 1 else check(node) for node in nodes),
+        return_exceptions=True,
+    )
     down = [error for error in found if isinstance(error, NoStore)]
     advice: list[str] = []
     for node, said in zip(nodes, found, strict=True):

@@ -9,8 +9,8 @@ to that server: the next call connects again by name. Callers pause between trie
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 import hiredis
@@ -21,8 +21,10 @@ from tailrace.streams.store.wire import Wire
 
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0  # a server that does not answer a short command by then is treated as away
+GLANCE_SECONDS = 2.0  # a look at several servers waits no longer for one of them
 
 Command = tuple[Any, ...]
+T = TypeVar("T")
 
 ROLE: Command = ("INFO", "replication")
 
@@ -49,6 +51,7 @@ class Node:
         self._answer_seconds = answer_seconds
         self._wire: Wire | None = None
         self._opening: asyncio.Task[Wire] | None = None
+        self._opening_since = 0.0
         self._queued = self._passed = 0  # calls that had to wait for a connection, and those that went on
 
     async def aclose(self) -> None:
@@ -113,6 +116,25 @@ class Node:
     def is_open(self) -> bool:
         return self._wire is not None and not self._wire.closed
 
+    @property
+    def silent_seconds(self) -> float:
+        """For how long this server has left an answer or a connection due."""
+        if self._wire and not self._wire.closed:
+            return self._wire.silent_seconds
+        if self._opening and not self._opening.done():
+            return asyncio.get_running_loop().time() - self._opening_since
+        return 0.0
+
+    async def glance(self, look: Callable[[], Awaitable[T]]) -> T:
+        """What a look brings that does not wait for a server which hangs. Raises `NoStore` then."""
+        try:
+            if self.silent_seconds < GLANCE_SECONDS:
+                async with asyncio.timeout(GLANCE_SECONDS):
+                    return await look()
+        except TimeoutError:
+            pass
+        raise NoStore(f"{self.name} has not answered for {self.silent_seconds:.0f} s")
+
     def refused(self, reply: hiredis.ReplyError) -> Exception:
         """What a refusal means for us. After one that says so, this server is left."""
         error = explain(reply)
@@ -125,6 +147,7 @@ class Node:
         lost = self._wire is None or self._wire.closed
         if self._opening is None or (lost and self._opening.done()):
             self._opening = asyncio.create_task(self._reach())
+            self._opening_since = asyncio.get_running_loop().time()
             self._opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
         place, self._queued = self._queued, self._queued + 1
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -10,6 +11,8 @@ from tailrace.streams.errors import StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.store.node import Node
+
+WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO tells of the append-only file
 
 
 class ServerInfo(Struct, frozen=True):
@@ -30,30 +33,52 @@ async def read_server(store: Store) -> ServerInfo:
 
 
 class NodeInfo(Struct, frozen=True):
-    """One server of the store; of one that is down, why."""
+    """One server of the store, as it answered a moment ago; of one that is down, why."""
 
     address: str
+    now_ms: int = 0
+    trip_seconds: float = 0.0
     memory_bytes: int = 0
-    memory_limit_bytes: int | None = None
-    trip_ms: float = 0.0
+    memory_limit_bytes: int = 0  # 0: as much as the machine has
+    replicas: int = 0  # that are connected
+    evicts: bool = False
+    keeps_file: bool = True  # an append-only file
+    failing: tuple[str, ...] = ()  # what it says of its writes to disk, where that is not `ok`
     down: str | None = None
 
 
 async def read_nodes(store: Store) -> list[NodeInfo]:
-    """Every node of a cluster, or the one server."""
-    return list(await asyncio.gather(*map(read_node, await store.nodes())))
+    """Every node of a cluster, or the one server. Raises `StoreError` when no node is known."""
+    nodes = await store.nodes()
+
+    async def read(node: Node) -> NodeInfo:
+        try:
+            return await (node.glance(partial(read_node, node)) if len(nodes) > 1 else read_node(node))
+        except StoreError as error:
+            return NodeInfo(node.name, down=str(error))
+
+    return list(await asyncio.gather(*map(read, nodes)))
 
 
 async def read_node(node: Node) -> NodeInfo:
-    try:
-        await node.command("PING")  # it may have to connect first
-        begun = time.perf_counter()
-        memory = info_fields(await node.command("INFO", "memory"))
-        trip_ms = 1000 * (time.perf_counter() - begun)
-    except StoreError as error:
-        return NodeInfo(node.name, down=str(error))
-    limit = int(memory.get("maxmemory", 0))
-    return NodeInfo(node.name, int(memory.get("used_memory", 0)), limit or None, trip_ms)
+    if not node.is_open:
+        await node.command("PING")
+    begun = time.perf_counter()
+    clock = await node.command("TIME")
+    trip_seconds = time.perf_counter() - begun
+    sections = await node.commands([("INFO", section) for section in ("memory", "persistence", "replication")])
+    memory, persistence, replication = map(info_fields, sections)
+    return NodeInfo(
+        address=node.name,
+        now_ms=to_ms(clock),
+        trip_seconds=trip_seconds,
+        memory_bytes=int(memory.get("used_memory", 0)),
+        memory_limit_bytes=int(memory.get("maxmemory", 0)),
+        replicas=int(replication.get("connected_slaves", 0)),
+        evicts=memory.get("maxmemory_policy", "noeviction") != "noeviction",
+        keeps_file=persistence.get("aof_enabled") == "1",
+        failing=tuple(name for name in WRITES if persistence.get(name, "ok") != "ok"),
+    )
 
 
 async def count_replicas(node: Node) -> int:

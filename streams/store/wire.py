@@ -81,6 +81,11 @@ class Wire(asyncio.Protocol):
             self._look_later()
         return answer
 
+    @property
+    def silent_seconds(self) -> float:
+        """For how long an answer has been due while the link carried nothing."""
+        return self._loop.time() - max(self._due[0][1], self._moved) if self._due else 0.0
+
     def close(self, why: str = "the connection to the store was closed") -> None:
         if not self.closed:
             self.closed = True

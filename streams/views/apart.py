@@ -18,14 +18,19 @@ class Looked(NamedTuple, Generic[T]):
 
 
 async def look_apart(store: Store, platforms: Iterable[str], look: Callable[[list[str]], Awaitable[T]]) -> Looked[T]:
-    """Look at platforms in groups that fail apart, side by side: one look on a single server.
+    """Look at platforms in groups that fail apart, side by side: one look on a single server. A node that hangs is not
+    waited for.
 
     Raises `NoStore` when nothing answers, and what else a look raises.
     """
     groups = store.apart(platforms)
-    if len(groups) == 1:
+    if not store.clustered:
         return Looked([await look(groups[0])], {})
-    found = await asyncio.gather(*map(look, groups), return_exceptions=True)
+
+    async def glance(group: list[str]) -> T:
+        return await (await store.node_of(group[0])).glance(lambda: look(group))
+
+    found = await asyncio.gather(*map(glance, groups), return_exceptions=True)
     answers: list[T] = []
     down: dict[str, NoStore] = {}
     for group, answer in zip(groups, found, strict=True):

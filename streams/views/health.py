@@ -1,28 +1,29 @@
 """Everything an operator is warned of, as it is now: the store, and each platform. Metrics and alerts read it."""
 
 import asyncio
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from msgspec import Struct
 
+from tailrace.streams.errors import NoStore
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
-from tailrace.streams.store.connection import ServerRefusal, Store, info_fields
-from tailrace.streams.store.fitness import WRITES
-from tailrace.streams.store.server import to_ms
+from tailrace.streams.store.connection import ServerRefusal, Store
+from tailrace.streams.store.server import NodeInfo, read_nodes
 from tailrace.streams.transitions import Tally, Transitions
+from tailrace.streams.views.apart import look_apart
 from tailrace.streams.views.corrupt import of_each
-from tailrace.streams.views.overview import Overview, take_overviews
+from tailrace.streams.views.overview import Overview, overviews_of
 
 AT_ONCE = 50  # platforms that are counted in one call: a few milliseconds of the server's time at most
 NOTHING = Tally(0, 0, 0, 0)
+INFINITE = 2**63
 
 
 class StoreHealth(Struct, frozen=True):
-    """The server as it answered a moment ago."""
+    """The store as it answered a moment ago; on a cluster what is worst on any node that answers."""
 
     now_ms: int
     trip_seconds: float
@@ -31,6 +32,7 @@ class StoreHealth(Struct, frozen=True):
     evicts: bool
     keeps_file: bool  # an append-only file
     failing: tuple[str, ...]  # what it says of its writes to disk, where that is not `ok`
+    nodes: tuple[NodeInfo, ...] = ()  # of a cluster
 
     @property
     def memory_share(self) -> float:
@@ -47,28 +49,34 @@ class Health(Struct, frozen=True):
     """All of it, read in a few trips; no cost grows with the number of jobs."""
 
     store: StoreHealth
-    platforms: list[PlatformHealth]
+    platforms: list[PlatformHealth]  # without those whose node does not answer
+    node_of: Mapping[str, str] = {}  # on a cluster: the node of each platform
 
 
 async def take_health(transitions: Transitions, platforms: Iterable[str]) -> Health:
     """Raises `StoreError` when the store does not answer."""
     store, names = transitions.store, list(platforms)
-    keys = [store.keys(name) for name in names]
     server = await look_at_store(store)
+    looked = await look_apart(store, names, partial(look_at_platforms, transitions))
+    seen = {each.overview.platform: each for group in looked.answers for each in group}
+    node_of = {name: (await store.node_of(name)).name for name in names} if store.clustered else {}
+    return Health(server, [seen[name] for name in names if name in seen], node_of)
+
+
+async def look_at_platforms(transitions: Transitions, names: Sequence[str]) -> list[PlatformHealth]:
+    store = transitions.store
+    keys = [store.keys(name) for name in names]
     overviews, tallies, ticks = await asyncio.gather(
         of_each(keys, partial(see_platforms, store)),
         count_ends(transitions, keys),
         of_each(keys, partial(next_ticks, store)),
     )
-    return Health(
-        server,
-        [PlatformHealth(overviews[name], tallies.get(name, NOTHING), ticks.get(name)) for name in overviews],
-    )
+    return [PlatformHealth(overviews[name], tallies.get(name, NOTHING), ticks.get(name)) for name in overviews]
 
 
 async def see_platforms(store: Store, platforms: Sequence[PlatformKeys]) -> list[Overview]:
     with as_broken():
-        return await take_overviews(store, [keys.platform for keys in platforms])
+        return await overviews_of(store, [keys.platform for keys in platforms])
 
 
 @contextmanager
@@ -81,20 +89,21 @@ def as_broken() -> Iterator[None]:
 
 
 async def look_at_store(store: Store) -> StoreHealth:
-    begun = time.monotonic()
-    clock = await store.command("TIME")
-    trip_seconds = time.monotonic() - begun
-    memory, persistence = [
-        info_fields(raw) for raw in await store.commands([("INFO", "memory"), ("INFO", "persistence")])
-    ]
+    """Raises `NoStore` when no node answers."""
+    nodes = await read_nodes(store)
+    up = [node for node in nodes if not node.down]
+    if not up:
+        raise NoStore(nodes[0].down if nodes else "no node of the cluster is known")
+    fullest = max(up, key=lambda node: (node.memory_bytes / (node.memory_limit_bytes or INFINITE), node.memory_bytes))
     return StoreHealth(
-        now_ms=to_ms(clock),
-        trip_seconds=trip_seconds,
-        memory_bytes=int(memory.get("used_memory", 0)),
-        memory_limit_bytes=int(memory.get("maxmemory", 0)),
-        evicts=memory.get("maxmemory_policy", "noeviction") != "noeviction",
-        keeps_file=persistence.get("aof_enabled") == "1",
-        failing=tuple(name for name in WRITES if persistence.get(name, "ok") != "ok"),
+        now_ms=up[0].now_ms,
+        trip_seconds=max(node.trip_seconds for node in up),
+        memory_bytes=fullest.memory_bytes,
+        memory_limit_bytes=fullest.memory_limit_bytes,
+        evicts=any(node.evicts for node in up),
+        keeps_file=all(node.keeps_file for node in up),
+        failing=tuple(dict.fromkeys(word for node in up for word in node.failing)),
+        nodes=tuple(nodes) if store.clustered else (),
     )
 
 

@@ -11,7 +11,8 @@ from tests.support.builders import untouched
 async def test_the_store_is_named_with_its_version_and_memory(http: httpx2.AsyncClient, store: Store) -> None:
     async with untouched(store):
         data = (await http.get("/api/store")).json()["data"]
-    assert list(data) == ["server", "version", "memoryBytes", "memoryLimitBytes"]
+    assert list(data) == ["server", "version", "memoryBytes", "memoryLimitBytes", "nodes"]
+    assert data["nodes"] is None, "it is no cluster"
     assert data["server"] in {"valkey", "redis"}
     told = info_fields(await store.command("INFO", "server"))
     assert data["version"] == told[f"{data['server']}_version"]

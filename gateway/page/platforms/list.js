@@ -73,6 +73,7 @@ export function show(main, platform, state) {
 }
 
 function standing(data) {
+  if (data.unavailable) return "its node does not answer";
   if (data.paused) return `paused${data.pausedBy ? ` by ${data.pausedBy}` : ""}`;
   return data.consumers.length ? count(data.consumers.length, "worker") : `no worker: run python3 -m ops consume ${data.platform}`;
 }

@@ -109,6 +109,7 @@ function platformRow(each, first, running, trends, older, look) {
 }
 
 function standing(each, first) {
+  if (each.unavailable) return h("span", { class: "tone-fail", title: each.unavailable }, "its node does not answer");
   if (each.paused) return h("span", { class: "tone-silent", title: exact(each.pausedSince) }, `paused${each.pausedBy ? ` by ${each.pausedBy}` : ""}`);
   if (each.heldSeconds) return h("span", { class: "tone-silent" }, `rate limit reached, ${duration(each.heldSeconds)} left`);
   if (!each.consumers.length && first) return null; // not known yet
