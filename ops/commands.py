@@ -254,6 +254,7 @@ COMMANDS = {
                 help="what to do about times without a consumer: skip, once or all",
             ),
             argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
+            BY,
             JSON,
             DATA,
         ),

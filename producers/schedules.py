@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tailrace.producers.actions import audit_note
 from tailrace.producers.declarations import plain
 from tailrace.producers.kinds import ALL_KINDS, Kinds
 from tailrace.producers.producer import encode_args, fingerprint
@@ -13,6 +14,7 @@ from tailrace.streams.errors import BadConfiguration, ScheduleNotFound, WrongFie
 from tailrace.streams.history.events import iso
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job
+from tailrace.streams.operations import AuditNote
 from tailrace.streams.options import Options
 from tailrace.streams.policies import Platforms
 from tailrace.streams.schedules import (
@@ -44,15 +46,19 @@ class Schedules:
         self._platforms = platforms
         self._kinds = kinds
 
-    async def upsert(self, schedule: Schedule) -> Planned:
-        """Keep a schedule, new or changed. Its next tick stays while its times do; one that is paused stays paused."""
+    async def upsert(self, schedule: Schedule, *, by: str | None = None) -> Planned:
+        """Keep a schedule, new or changed. Its next tick stays while its times do; one that is paused stays paused.
+
+        What changes a schedule is kept in the audit, with the name of who asked for it, `by`.
+        """
         schedule = msgspec.structs.replace(schedule, args=plain(schedule.args))
         check(schedule, self._platforms, self._kinds)
 
         def merged(known: Schedule | None) -> Schedule:
             return msgspec.structs.replace(schedule, paused=schedule.paused or bool(known and known.paused))
 
-        return await self._change(self._store.keys(schedule.platform), schedule.name, merged)
+        note = audit_note("schedule", by, schedule=schedule.name)
+        return await self._change(self._store.keys(schedule.platform), schedule.name, merged, note)
 
     async def list(self, platform: str | None = None) -> list[Planned]:
         """The schedules of one platform, or of all."""
@@ -64,51 +70,61 @@ class Schedules:
         _, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
         return Planned(_found(platform, name, known_from(before)), tick_ms)
 
-    async def pause(self, platform: str, name: str) -> Planned:
+    async def pause(self, platform: str, name: str, *, by: str | None = None) -> Planned:
         """No more ticks until it is resumed."""
-        return await self._set_paused(platform, name, True)
+        return await self._set_paused(platform, name, audit_note("pause-schedule", by, schedule=name), paused=True)
 
-    async def resume(self, platform: str, name: str) -> Planned:
+    async def resume(self, platform: str, name: str, *, by: str | None = None) -> Planned:
         """Tick again from now on; what it would have done meanwhile was not missed, but not wanted."""
-        return await self._set_paused(platform, name, False)
+        return await self._set_paused(platform, name, audit_note("resume-schedule", by, schedule=name), paused=False)
 
-    async def remove(self, platform: str, name: str) -> None:
+    async def remove(self, platform: str, name: str, *, by: str | None = None) -> None:
         """Forget a schedule; jobs it has submitted stay."""
         keys = self._keys(platform, name)
-        if await self._transitions.unschedule(keys, name) == "missing":
+        note = audit_note("remove-schedule", by, schedule=name)
+        if await self._transitions.unschedule(keys, name, note=note) == "missing":
             raise ScheduleNotFound(platform, name)
 
-    async def _set_paused(self, platform: str, name: str, paused: bool) -> Planned:
+    async def _set_paused(self, platform: str, name: str, note: AuditNote, *, paused: bool) -> Planned:
         def changed(known: Schedule | None) -> Schedule:
             return msgspec.structs.replace(_found(platform, name, known), paused=paused)
 
-        return await self._change(self._keys(platform, name), name, changed)
+        return await self._change(self._keys(platform, name), name, changed, note)
 
-    async def _change(self, keys: PlatformKeys, name: str, change: Callable[[Schedule | None], Schedule]) -> Planned:
+    async def _change(
+        self, keys: PlatformKeys, name: str, change: Callable[[Schedule | None], Schedule], note: AuditNote
+    ) -> Planned:
         """Write what is made of the schedule as it is; again when another caller has changed it meanwhile."""
         while True:
             now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
             known = known_from(before)
             wanted = change(known)
-            keep = known is not None and known.same_times(wanted)
-            if planned := await self._write(keys, wanted, before, now_ms, tick_ms if keep else None):
+            if known is None or not known.same_times(wanted):
+                tick_ms = None
+            if planned := await self._write(keys, wanted, before, now_ms, tick_ms, note):
                 return planned
 
     async def _write(
-        self, keys: PlatformKeys, wanted: Schedule, before: bytes | None, now_ms: int, tick_ms: int | None
+        self,
+        keys: PlatformKeys,
+        wanted: Schedule,
+        before: bytes | None,
+        now_ms: int,
+        tick_ms: int | None,
+        note: AuditNote,
     ) -> Planned | None:
         """Replace what was read; None when another caller has done so. A tick that was read stays."""
         definition = encode_schedule(wanted)
         if definition == before and wanted.paused == (tick_ms is None):
             return Planned(wanted, tick_ms)  # nothing to write
         if wanted.paused and before:  # also when the store is full
-            word = await self._transitions.unschedule(keys, wanted.name, mark_of(before), definition)
+            word = await self._transitions.unschedule(keys, wanted.name, mark_of(before), definition, note)
             return Planned(wanted, None) if word == "ok" else None
         next_ms = None if wanted.paused else tick_ms or next_tick(wanted, now_ms)
         if next_ms is None and not wanted.paused:
             raise WrongField("cron", "never fires again")
         word = await self._transitions.schedule(
-            keys, wanted.name, mark_of(before), definition, next_ms, keep=tick_ms is not None
+            keys, wanted.name, mark_of(before), definition, next_ms, keep=tick_ms is not None, note=note
         )
         return None if word == "changed" else Planned(wanted, next_ms)
 

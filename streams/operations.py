@@ -79,6 +79,9 @@ class AuditNote(NamedTuple):
         return call.note(act=self.act, key=key, said=self.said, done=done, token=self.token)
 
 
+NO_NOTE = AuditNote("", "", b"")  # nobody acted
+
+
 class BrokenOperation(TailraceError):
     """A script met something it cannot have written itself: a key of another type, a record without its fields."""
 

@@ -12,7 +12,17 @@ from tailrace.streams.functions import script_of
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.leases import to_leases
 from tailrace.streams.messages import BeatReply, Errors, Job, Lease, Sweep
-from tailrace.streams.operations import Again, AuditNote, BrokenOperation, Operation, broken, call, checked, word
+from tailrace.streams.operations import (
+    NO_NOTE,
+    Again,
+    AuditNote,
+    BrokenOperation,
+    Operation,
+    broken,
+    call,
+    checked,
+    word,
+)
 from tailrace.streams.policies import Policy, rules_of
 from tailrace.streams.replies import pairs, to_beat, to_errors, to_sweep, which
 from tailrace.streams.schedules import Agenda, Move, to_agenda
@@ -185,17 +195,24 @@ class Transitions:
         next_ms: int | None,
         *,
         keep: bool = False,
+        note: AuditNote = NO_NOTE,
     ) -> str:
         """`before` is the mark of the definition that was read; `changed` says that it is not there any more."""
-        operation = call.schedule(
-            name=name, before=before, definition=definition, next_ms=shown(next_ms), keep=int(keep)
-        )
+        times = {"next_ms": shown(next_ms), "keep": int(keep)}
+        operation = call.schedule(name=name, before=before, definition=definition, **times, **note._asdict())
         return await self.word(platform, operation)
 
-    async def unschedule(self, platform: PlatformKeys, name: str, before: str = "", definition: bytes = b"") -> str:
+    async def unschedule(
+        self,
+        platform: PlatformKeys,
+        name: str,
+        before: str = "",
+        definition: bytes = b"",
+        note: AuditNote | None = None,
+    ) -> str:
         """Remove a schedule; or, with a definition that stays, pause it."""
         operation = call.unschedule(name=name, before=before, definition=definition)
-        return await self.word(platform, operation)
+        return word(await self.noted(platform, operation, note))
 
     async def agenda(self, platforms: Sequence[tuple[PlatformKeys, int]]) -> list[Agenda | BrokenOperation]:
         """See which schedules are due on platforms, passing over the first so many of each.

@@ -7,6 +7,7 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tailrace.gateway.access.api_keys import CALLER, Key
 from tailrace.gateway.backend import Backend
 from tailrace.gateway.bodies import Args, Body, Nothing, OptionsOfEach
 from tailrace.gateway.problems import Code
@@ -55,27 +56,35 @@ async def list_schedules(backend: Backend, _: Request, platform: str) -> list[Sc
     ),
     refuses=(Code.STORE_FULL,),
 )
-async def keep_schedule(backend: Backend, _: Request, platform: str, body: ScheduleBody) -> Reply:
+async def keep_schedule(backend: Backend, request: Request, platform: str, body: ScheduleBody) -> Reply:
     """Keep a schedule, new or changed.
 
     Say either `cron` or `every_seconds`.
     """
     if body.name is None:
         raise WrongField("name", "is missing")
-    return await _keep(backend, platform, body.name, body)
+    return await _keep(backend, platform, body.name, body, caller_of(request))
 
 
 @route("POST", ONE, ACT, KEPT, examples=({"kind": "scan", "every_seconds": 60},), refuses=(Code.STORE_FULL,))
-async def keep_named_schedule(backend: Backend, _: Request, platform: str, name: str, body: ScheduleBody) -> Reply:
+async def keep_named_schedule(
+    backend: Backend, request: Request, platform: str, name: str, body: ScheduleBody
+) -> Reply:
     """Keep a schedule, new or changed, by the name in the path."""
     if body.name not in {None, name}:
         raise WrongField("name", "is not the name in the path")
-    return await _keep(backend, platform, name, body)
+    return await _keep(backend, platform, name, body, caller_of(request))
 
 
-async def _keep(backend: Backend, platform: str, name: str, body: ScheduleBody) -> Reply:
+def caller_of(request: Request) -> str | None:
+    """The name of the key that a request came with."""
+    key: Key | None = request.scope.get(CALLER)
+    return key.name if key else None
+
+
+async def _keep(backend: Backend, platform: str, name: str, body: ScheduleBody, by: str | None) -> Reply:
     said = {**asdict(body), "platform": platform, "name": name, "options": options_of(body.options)}
-    planned = await backend.schedules.upsert(Schedule(**said))
+    planned = await backend.schedules.upsert(Schedule(**said), by=by)
     return Reply(describe(planned), headers={"Location": url_path(f"/api/platforms/{platform}/schedules/{name}")})
 
 
@@ -86,21 +95,21 @@ async def show_schedule(backend: Backend, _: Request, platform: str, name: str) 
 
 
 @route("POST", f"{ONE}/pause", ACT, ok("Paused.", ScheduleSeen), refuses=(Code.SCHEDULE_NOT_FOUND,))
-async def pause_schedule(backend: Backend, _: Request, platform: str, name: str, __: Nothing) -> ScheduleSeen:
+async def pause_schedule(backend: Backend, request: Request, platform: str, name: str, _: Nothing) -> ScheduleSeen:
     """No more ticks."""
-    return describe(await backend.schedules.pause(platform, name))
+    return describe(await backend.schedules.pause(platform, name, by=caller_of(request)))
 
 
 @route(
     "POST", f"{ONE}/resume", ACT, ok("Not paused.", ScheduleSeen), refuses=(Code.SCHEDULE_NOT_FOUND, Code.STORE_FULL)
 )
-async def resume_schedule(backend: Backend, _: Request, platform: str, name: str, __: Nothing) -> ScheduleSeen:
+async def resume_schedule(backend: Backend, request: Request, platform: str, name: str, _: Nothing) -> ScheduleSeen:
     """Tick again, from now on."""
-    return describe(await backend.schedules.resume(platform, name))
+    return describe(await backend.schedules.resume(platform, name, by=caller_of(request)))
 
 
 @route("DELETE", ONE, ACT, {204: Answer(NO_CONTENT, media=())}, refuses=(Code.SCHEDULE_NOT_FOUND,))
-async def remove_schedule(backend: Backend, _: Request, platform: str, name: str, __: Nothing) -> Response:
+async def remove_schedule(backend: Backend, request: Request, platform: str, name: str, _: Nothing) -> Response:
     """Forget a schedule; jobs it has submitted stay."""
-    await backend.schedules.remove(platform, name)
+    await backend.schedules.remove(platform, name, by=caller_of(request))
     return Response(status_code=204)

@@ -83,9 +83,9 @@ async def carry_out(
     names = [*said.platforms, *(each.platform for each in plan.left)]
     schedules = reached.client.over(reached.store, said.platforms.declare(names), said.kinds).schedules
     for schedule in plan.schedules:
-        await schedules.upsert(schedule)
+        await schedules.upsert(schedule, by=by)
     for schedule in plan.left if prune else ():
-        await schedules.remove(schedule.platform, schedule.name)
+        await schedules.remove(schedule.platform, schedule.name, by=by)
 
 
 def show(plan: Changes, *, prune: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tailrace.ops.cli.act import who
 from tailrace.ops.cli.submit import read_args
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.tables import Rows
@@ -41,20 +42,21 @@ def run(options: argparse.Namespace) -> int:
 
 def wanted(options: argparse.Namespace) -> Callable[[Schedules], Awaitable[Planned | list[Planned] | None]]:
     """What to do. Refuses a line that is none of the forms."""
+    by = who(options)
     match options.words:
         case []:
             return lambda schedules: schedules.list()
         case [platform] if platform not in FORMS:
             return lambda schedules: schedules.list(platform)
         case ["pause", platform, name]:
-            return lambda schedules: schedules.pause(platform, name)
+            return lambda schedules: schedules.pause(platform, name, by=by)
         case ["resume", platform, name]:
-            return lambda schedules: schedules.resume(platform, name)
+            return lambda schedules: schedules.resume(platform, name, by=by)
         case ["remove", platform, name]:
-            return lambda schedules: schedules.remove(platform, name)
+            return lambda schedules: schedules.remove(platform, name, by=by)
         case ["set", platform, name, kind, *args] if len(args) <= 1:
             schedule = schedule_of(options, platform, name, kind, args)
-            return lambda schedules: schedules.upsert(schedule)
+            return lambda schedules: schedules.upsert(schedule, by=by)
     form = FORMS.get(options.words[0], " or ".join(["[PLATFORM]", *FORMS.values()]))
     raise WrongField("schedules", f"write {form}")
 

@@ -24,7 +24,7 @@ XREVRANGE ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
 """
 """The commands that Python sends by itself to look; those of the scripts are read from the scripts."""
 
-CONNECTING: Final = "INFO SELECT"
+CONNECTING: Final = "INFO SELECT CLUSTER|SLOTS ASKING"  # the last two on clusters
 SCRIPTS: Final = "EVAL EVALSHA WAIT"
 SESSIONS: Final = "SET GETDEL DEL"
 JOBS: Final = ("job", "platforms")

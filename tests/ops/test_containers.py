@@ -11,9 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +30,11 @@ from tests.support.ports import free_port
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin"
 TOOLS = ("podman", "runc", "conmon", "debootstrap", "podman-compose")
 MISSING = [tool for tool in TOOLS if not shutil.which(tool, path=PATH)]
-PACKAGES = "python3,python3-venv,ca-certificates,redis-server"
+PACKAGES = "python3,python3-venv,ca-certificates,redis-server,prometheus,prometheus-alertmanager"
 SHOPS = ("oliveyoung", "ably", "kurly", "hwahae", "musinsa", "zigzag")
 WORKERS = [f"worker_{name}" for name in (*SHOPS, "extract", "default")]
 GIGABYTES = dict.fromkeys(WORKERS, 2) | dict.fromkeys([*WORKERS[:3], "worker_extract", "gateway"], 4) | {"redis": 1}
+MONITORS = {"prometheus": 1, "alertmanager": 0.25}  # Grafana is in no package that could be installed here
 NO_VARIABLES: Mapping[str, str] = {}
 
 CONTAINERS = """
@@ -80,6 +84,9 @@ class Podman:
         self.run("sh", "-c", f"tar -C {root} -c . | podman import - base")
         (self.folder / "Dockerfile").write_text("FROM base\nWORKDIR /data\n")
         self.run("podman", "build", "-t", "redis-stand-in", str(self.folder))
+        for name, program in (("prometheus", "prometheus"), ("alertmanager", "prometheus-alertmanager")):
+            (self.folder / "Dockerfile").write_text(f'FROM base\nENTRYPOINT ["/usr/bin/{program}"]\n')
+            self.run("podman", "build", "-t", f"prom/{name}", str(self.folder))
 
 
 def build_flags() -> list[str]:
@@ -99,6 +106,38 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
         podman.run("podman", "system", "reset", "--force", check=False)
 
 
+class Chat:
+    """A stand-in for Slack and Discord: the titles and texts that each path was sent."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, str]] = []
+        chat = self
+
+        class Hear(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                for part in body["attachments"]:
+                    chat.heard.append((self.path, part["title"], part["text"]))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hear)
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def count(self, title: str, about: str) -> dict[str, int]:
+        """How many messages of this title told of a worker, by path."""
+        return dict(Counter(path for path, said, text in self.heard if said == title and about in text))
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 class Project:
     """The compose project on the network of this machine, which podman without systemd and DNS needs."""
 
@@ -111,8 +150,16 @@ class Project:
         (self._folder / "secrets").mkdir(exist_ok=True)
         self.key = secrets.token_hex(24)
         (self._folder / "secrets" / "api_key").write_text(self.key)
-        services = "".join(f"  {name}:\n    network_mode: host\n" for name in GIGABYTES)
+        self.chat = Chat()
+        for name in ("slack", "discord"):
+            (self._folder / "secrets" / f"{name}_url").write_text(f"http://127.0.0.1:{self.chat.port}/{name}")
+        names = ", ".join(f'"{name}:127.0.0.1"' for name in [*GIGABYTES, *MONITORS])
+        alone = "    network_mode: host\n"
+        services = "".join(f"  {name}:\n{alone}" for name in GIGABYTES)
+        services += "".join(f"  {name}:\n{alone}    extra_hosts: [{names}]\n" for name in MONITORS)
         (self._folder / "host.yml").write_text(f"services:\n{services}")
+        config = self._folder / "prometheus" / "prometheus.yml"
+        config.write_text(config.read_text().replace("gateway:3989", f"gateway:{self.port}"))
         self._variables = {
             "BASE": "base",
             "REDIS_IMAGE": "redis-stand-in",
@@ -145,6 +192,13 @@ class Project:
         words += ["-H", "Content-Type: application/json", "-d", json.dumps(body)] if body else []
         return json.loads(self.podman.run(*words))
 
+    def query(self, promql: str) -> list[dict[str, Any]]:
+        """What Prometheus answers; nothing while it starts."""
+        words = ["curl", "-s", "-G", "http://127.0.0.1:9090/api/v1/query", "--data-urlencode", f"query={promql}"]
+        said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+        found: list[dict[str, Any]] = json.loads(said)["data"]["result"] if said.startswith("{") else []
+        return found
+
     def submit(self, platform: str, **args: Any) -> str:
         job: str = self.call("/api/jobs", {"platform": platform, "kind": "drill", "args": args})["jobId"]
         return job
@@ -169,11 +223,12 @@ def project(podman: Podman) -> Iterator[Project]:
     project.compose("build", "gateway")
     project.compose("up", "-d", "redis")
     project.wait_until("redis is healthy", lambda: project.healthy("redis"))
-    project.compose("up", "-d", "--no-deps", "gateway", *WORKERS)
+    project.compose("up", "-d", "--no-deps", "gateway", *WORKERS, *MONITORS)
     for service in ("gateway", *WORKERS):
         project.wait_until(f"{service} is healthy", partial(project.healthy, service))
     yield project
     project.compose("down", "--volumes")
+    project.chat.close()
 
 
 def test_the_image_is_small_in_rights_and_has_the_wheel_inside(podman: Podman) -> None:
@@ -211,7 +266,8 @@ def test_a_worker_killed_in_mid_job_comes_back_with_its_job(project: Project) ->
 
 
 def test_memory_limits_are_in_force(project: Project) -> None:
-    assert {name: project.memory_limit(name) / 1024**3 for name in GIGABYTES} == GIGABYTES
+    limits = GIGABYTES | MONITORS
+    assert {name: project.memory_limit(name) / 1024**3 for name in limits} == limits
     greedy = ["python3", "-c", "bytearray(3 * 1024 ** 3)"]
     before = project.pid("worker_hwahae")
     assert project.podman.run("podman", "exec", "tailrace_worker_hwahae_1", *greedy, check=False) == "137"
@@ -228,3 +284,20 @@ def test_a_worker_that_is_stopped_finishes_its_job(project: Project) -> None:
     assert project.history(job)[-1]["status"] == "completed"
     code = project.podman.run("podman", "inspect", "tailrace_worker_musinsa_1", "--format", "{{.State.ExitCode}}")
     assert code == "0"
+
+
+def test_a_worker_that_is_gone_is_told_to_slack_and_discord_once_and_so_is_its_return(project: Project) -> None:
+    """By the files of the project: its Prometheus scrapes gateway and workers, its Alertmanager tells the chats."""
+    project.compose("start", "worker_musinsa")
+    project.wait_until("all are scraped", lambda: len(project.query('up{job=~"tailrace-.*"} == 1')) == 9, 120)
+    project.wait_until("no alert is left", lambda: not project.query('ALERTS{alertname="TailraceWorkerDead"}'), 120)
+    assert project.query('tailrace_ended_total{platform="oliveyoung"} > 0')
+    dead, back = "FIRING TailraceWorkerDead", "RESOLVED TailraceWorkerDead"
+    before = project.chat.count(back, "worker_zigzag:9406")
+    project.compose("stop", "worker_zigzag")
+    both = {"/slack": 1, "/discord": 1}
+    project.wait_until("it is told", lambda: project.chat.count(dead, "worker_zigzag:9406") == both, 180)
+    project.compose("start", "worker_zigzag")
+    project.wait_until("its return too", lambda: project.chat.count(back, "worker_zigzag:9406") == both, 240)
+    assert before == {}
+    assert project.chat.count(dead, "worker_zigzag:9406") == both

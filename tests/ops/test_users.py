@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 
 from tailrace.ops.deploy.users import FILE, users
+from tailrace.ops.monitoring.incidents import IncidentWatch
+from tailrace.ops.up.own_cluster import OwnCluster
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Tailrace
+from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import AccessDenied
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
-from tailrace.streams.store.roles import ROLES, RoleName
+from tailrace.streams.store.roles import ROLES, RoleName, rules
+from tailrace.streams.store.shared_keys import close_incident, open_incident, read_incidents
+from tailrace.streams.transitions import Transitions
 from tests.gateway.gateways import GatewayProcess
 from tests.ops.commands import Here
 from tests.support.deployment import Deployment
@@ -45,8 +50,9 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield store
 
 
-def url_of(store: OwnStore, role: RoleName) -> str:
-    return store.url.replace("unix://", f"unix://{role}:{role}@")
+def url_of(store: OwnStore | OwnCluster, role: RoleName) -> str:
+    scheme, _, where = store.url.partition("://")
+    return f"{scheme}://{role}:{role}@{where.rpartition('@')[2]}"
 
 
 @pytest.fixture
@@ -70,6 +76,25 @@ async def test_nobody_may_do_what_tailrace_never_does(guarded: OwnStore, role: R
 
 
 async def test_every_role_does_its_own_work(deployment: Deployment, guarded: OwnStore, here: Here) -> None:
+    await every_role_works(deployment, guarded, here)
+
+
+@pytest.mark.chaos
+async def test_every_role_does_its_own_work_on_a_cluster(tmp_path: Path, here: Here) -> None:
+    with OwnCluster(tmp_path / "cluster", extra_args=QUICK) as cluster:
+        for node in cluster.nodes:
+            for role in ROLES:
+                cluster.ask(node, "ACL", "SETUSER", role, "on", f">{role}", *rules(role))
+        async with Deployment(cluster.url, tmp_path) as deployment:
+            await every_role_works(deployment, cluster, here)
+        for role in ROLES:
+            async with Store(url_of(cluster, role)) as store:
+                for server in await store.nodes():
+                    with pytest.raises(AccessDenied):
+                        await server.command("CLUSTER", "FLUSHSLOTS")
+
+
+async def every_role_works(deployment: Deployment, guarded: OwnStore | OwnCluster, here: Here) -> None:
     consumer = await deployment.consumer("research", url=url_of(guarded, "consumer"))
     with GatewayProcess(url_of(guarded, "gateway")) as gateway:
 
@@ -117,12 +142,21 @@ async def test_every_role_does_its_own_work(deployment: Deployment, guarded: Own
             ("operator", ("platforms", "set", "kurly", "rate=5")),
             ("operator", ("drop", failed)),
             ("operator", ("doctor", "--repair")),
+            ("operator", ("schedules", "set", "kurly", "often", "drill", "--every", "60")),
+            ("operator", ("schedules", "remove", "kurly", "often")),
+            ("operator", ("audit",)),
             ("operator", ("restart", "research")),
         ]
         for role, words in commands:
             code, out, said = await here.beside(*words, REDIS_URL=url_of(guarded, role))
             assert code == 0, (role, words, out, said)
     assert await consumer.ended() == 75, "the restart that the operator asked for"
+    async with Store(url_of(guarded, "operator")) as store:
+        seen = await IncidentWatch(Transitions(store), BUILT_IN).look()
+        assert "TailraceStoreDown" not in {rule.name for rule, _ in seen.all}
+        assert await open_incident(store, "slack-1", "WorkerDead kurly", 1000)
+        assert await read_incidents(store, "slack-1") == {"WorkerDead kurly": 1000}
+        await close_incident(store, "slack-1", "WorkerDead kurly")
 
 
 async def test_what_a_role_must_not_do_is_refused(deployment: Deployment, guarded: OwnStore, here: Here) -> None:

@@ -13,6 +13,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.schedules import Planned, Schedule
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.audit import read_audit
 from tests.support.builders import untouched
 
 
@@ -98,10 +99,10 @@ async def test_a_schedule_may_begin_paused(schedules: Schedules) -> None:
     assert await schedules.get("kurly", "n") == planned
 
 
-async def test_a_removed_schedule_leaves_no_key(store: Store, schedules: Schedules) -> None:
+async def test_a_removed_schedule_leaves_no_key_but_the_audit(store: Store, schedules: Schedules) -> None:
     await schedules.upsert(plan())
     await schedules.remove("kurly", "n")
-    assert await store.command("DBSIZE") == 0
+    assert await store.command("KEYS", "*") == [b"tr:{kurly}:audit"]
     assert await schedules.list() == []
 
 
@@ -182,3 +183,22 @@ def test_a_schedule_of_the_configuration_file_with_wrong_args_is_named() -> None
     with pytest.raises(BadConfiguration, match=r"schedule nightly: .*args\.steps"):
         configured([wrong], BUILT_IN, ["kurly"])
     assert configured([wrong], BUILT_IN, ["ably"]) == [], "it is not for us to do"
+
+
+async def test_who_changed_a_schedule_is_kept(schedules: Schedules, store: Store) -> None:
+    await schedules.upsert(plan(), by="ann")
+    await schedules.upsert(plan(), by="bob")  # nothing changed
+    await schedules.pause("kurly", "n", by="bob")
+    await schedules.pause("kurly", "n", by="ann")
+    await schedules.resume("kurly", "n")
+    await schedules.remove("kurly", "n", by="cid")
+    with pytest.raises(ScheduleNotFound):
+        await schedules.remove("kurly", "n", by="dan")
+    acts = (await read_audit(store, ["kurly"])).acts
+    assert [(act.act, act.by) for act in reversed(acts)] == [
+        ("schedule", "ann"),
+        ("pause-schedule", "bob"),
+        ("resume-schedule", None),
+        ("remove-schedule", "cid"),
+    ]
+    assert {act.more["schedule"] for act in acts} == {"n"}
