@@ -45,7 +45,7 @@ class Bench:
         _, raw = await read_job(self.store, PlatformKeys(platform), key)
         return [decode_event(event) for event in raw]
 
-    async def end_of(self, job_id: str, seconds: float = 20) -> list[Event]:
+    async def end_of(self, job_id: str, seconds: float = 60) -> list[Event]:
         """The whole history, once the job has ended."""
         with anyio.fail_after(seconds):
             while True:

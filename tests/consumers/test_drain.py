@@ -1,7 +1,6 @@
 """SIGTERM: a worker finishes or hands back, and leaves no trace."""
 
 import asyncio
-import time
 
 from tailrace.streams.states import Status
 from tests.support.builders import tell
@@ -46,39 +45,34 @@ async def test_what_does_not_finish_within_the_grace_is_handed_back_at_no_cost(d
     consumer.interrupt()
     assert await left_without_a_trace(deployment, consumer)
     await deployment.consumer("kurly")
-    history = await deployment.ended(job)
-    assert [tell(event) for event in history] == [
-        *("queued", "started 1", "superseded 1"),
-        *("started 2", "progress 2 step 1", "progress 2 step 2", "completed 2"),
-    ]
-    assert history[2].reason == "released"
+    told = [event for event in await deployment.ended(job) if event.step is None]
+    assert [tell(event) for event in told] == ["queued", "started 1", "superseded 1", "started 2", "completed 2"]
+    assert told[2].reason == "released"
     assert (await deployment.record(job)).crashes == 0
 
 
 async def test_a_second_signal_hands_back_at_once(deployment: Deployment) -> None:
-    consumer = await deployment.consumer("kurly", pace=Pace(grace=60.0))
-    job = await deployment.submit("kurly", steps=1, seconds=60.0)
+    consumer = await deployment.consumer("kurly", pace=Pace(grace=600.0))
+    job = await deployment.submit("kurly", steps=1, seconds=600.0)
     await deployment.started(job)
-    asked = time.monotonic()
     consumer.interrupt()
-    while not consumer.said("draining"):
-        assert consumer.alive
+    await eventually("it drains", lambda: logged(consumer, "draining"))
     consumer.interrupt()
-    assert await left_without_a_trace(deployment, consumer)
-    assert time.monotonic() - asked < 10.0
+    assert await left_without_a_trace(deployment, consumer), "long before the grace is over"
     assert [tell(event) for event in await deployment.history(job)] == ["queued", "started 1", "superseded 1"]
 
 
 async def test_jobs_are_handed_back_when_the_store_returns_within_the_grace(deployment: Deployment) -> None:
     async with Link(deployment.url) as link:
-        consumer = await deployment.consumer("kurly", pace=Pace(grace=4.0, deadline=30.0, beat=0.5), url=link.url)
-        job = await deployment.submit("kurly", steps=1, seconds=60)
+        consumer = await deployment.consumer("kurly", pace=Pace(grace=600.0, deadline=60.0, beat=0.5), url=link.url)
+        job = await deployment.submit("kurly", steps=1, seconds=600)
         await deployment.started(job)
         link.cut()
         consumer.interrupt()
         await eventually("it drains", lambda: logged(consumer, "draining"))
         await asyncio.sleep(1.0)  # the outage lasts for a part of the grace
         await link.heal()
+        consumer.interrupt()  # that is the end of the grace
         assert await consumer.ended() == 0
     history = await deployment.history(job)
     assert [(tell(event), event.reason) for event in history[1:]] == [("started 1", None), ("superseded 1", "released")]

@@ -9,12 +9,13 @@ import pytest
 
 from tailrace.streams.history.events import Event
 from tailrace.streams.states import Status
+from tests.life.asking import cancel
 from tests.support.builders import Desk, tell
 from tests.support.deployment import PACE, Deployment
 from tests.support.eventually import eventually
 from tests.support.processes import ConsumerProcess, Pace
 
-PATIENT = Pace(deadline=3.0, beat=0.3, reap=0.3)  # time for a new heart to start on a busy machine
+PATIENT = Pace(deadline=60.0)  # time for a new heart to start on a busy machine
 
 
 def at(event: Event) -> float:
@@ -33,15 +34,25 @@ async def watch_beats(deployment: Deployment, platform: str, owner: str, beats: 
         await asyncio.sleep(0.005)
 
 
-async def test_a_killed_worker_is_replaced_after_its_deadline_and_soon_after(deployment: Deployment) -> None:
+async def test_a_killed_worker_is_replaced_after_its_deadline(deployment: Deployment) -> None:
+    await both_are_replaced(deployment)
+
+
+@pytest.mark.chaos
+async def test_a_killed_worker_is_replaced_soon_after_its_deadline(deployment: Deployment) -> None:
+    assert max(await both_are_replaced(deployment)) <= PACE.deadline + 2 * PACE.reap + 1.0
+
+
+async def both_are_replaced(deployment: Deployment) -> tuple[float, float]:
     """On one platform the consumer alone is killed, on another its heart too: all the same to those who observe."""
-    await asyncio.gather(
+    return await asyncio.gather(
         replaced(deployment, "kurly", ConsumerProcess.kill),
         replaced(deployment, "hwahae", ConsumerProcess.kill_group),
     )
 
 
-async def replaced(deployment: Deployment, platform: str, kill: Callable[[ConsumerProcess], None]) -> None:
+async def replaced(deployment: Deployment, platform: str, kill: Callable[[ConsumerProcess], None]) -> float:
+    """How many seconds after its worker was killed a job was started again."""
     consumers = await deployment.consumers(2, platform)
     job = await deployment.submit(platform, steps=4, seconds=0.2)
     owner = (await deployment.started(job)).workerId
@@ -59,7 +70,6 @@ async def replaced(deployment: Deployment, platform: str, kill: Callable[[Consum
     watch.cancel()
 
     assert restarted >= beats[-1] + PACE.deadline
-    assert restarted <= killed + PACE.deadline + 2 * PACE.reap + 1.0
     history = await deployment.ended(job)
     assert [tell(event) for event in history if event.step is None] == [
         "queued",
@@ -71,11 +81,12 @@ async def replaced(deployment: Deployment, platform: str, kill: Callable[[Consum
     assert [event.reason for event in history if event.status is Status.SUPERSEDED] == ["lost"]
     assert (await deployment.record(job)).crashes == 1
     assert await deployment.leases(platform) == []
+    return restarted - killed
 
 
 async def test_a_dead_heart_is_replaced_and_nothing_is_taken_over(deployment: Deployment) -> None:
     first, second = await deployment.consumers(2, "research", pace=PATIENT, TAILRACE_CONCURRENCY="1")
-    jobs = [await deployment.submit("research", steps=6, seconds=0.6) for _ in range(2)]  # one for each
+    jobs = [await deployment.submit("research", steps=1, seconds=600) for _ in range(2)]  # one for each
     for job in jobs:
         await deployment.started(job)
     hearts = first.heart, second.heart
@@ -85,8 +96,16 @@ async def test_a_dead_heart_is_replaced_and_nothing_is_taken_over(deployment: De
         return first.heart not in (0, hearts[0])
 
     await eventually("another heart", replaced)
+    counter = (await deployment.beats("research"))[first.owner]
+
+    async def beats() -> bool:
+        return (await deployment.beats("research"))[first.owner] != counter
+
+    await eventually("the new heart beats", beats)
+    for job in jobs:  # and tells its consumer what it hears
+        assert await cancel(deployment, job) == "cancelling"
     for history in (await deployment.all_ended(jobs)).values():
-        assert [tell(event) for event in history if event.step is None] == ["queued", "started 1", "completed 1"]
+        assert [tell(event) for event in history] == ["queued", "started 1", "cancelling 1", "cancelled 1"]
     assert second.heart == hearts[1]
     assert first.said("heart_restarted")
 

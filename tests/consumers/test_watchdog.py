@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import json
 import re
 import threading
 import time
@@ -17,9 +16,9 @@ from structlog.testing import LogCapture
 from tailrace.consumers.watchdog import TICK_SECONDS, Suspect, Watchdog
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
-from tests.support.processes import ConsumerProcess, Pace
+from tests.support.processes import Pace
 
-LIMIT = 0.4
+LIMIT = 0.7
 HERE = str(Path(__file__))
 
 
@@ -37,6 +36,16 @@ def here() -> int:
     return frame.f_back.f_lineno
 
 
+def told_here(logged: list[Any], event: str = "loop_blocked") -> list[Any]:
+    """What was said of this file: a machine with much else to do may hold the loop elsewhere, which is said too."""
+    return [entry for entry in logged if entry["event"] == event and HERE in str(entry["at"])]
+
+
+def seen_here(watchdog: Watchdog) -> bool:
+    """Whether it has looked where the loop stands while a test held it."""
+    return HERE in str(watchdog._sample)
+
+
 async def rest() -> None:
     """Long enough for the loop to tick twice."""
     await asyncio.sleep(3 * TICK_SECONDS)
@@ -44,15 +53,15 @@ async def rest() -> None:
 
 async def test_a_blocked_loop_is_named_once_with_kind_job_seconds_and_line(logged: list[Any]) -> None:
     mine = [Suspect("many.other", "other", None), Suspect("many.mine", "mine", asyncio.current_task())]
-    with Watchdog(lambda: mine, LIMIT):
+    with Watchdog(lambda: mine, LIMIT) as watchdog:
         await rest()
-        line = here() + 1
-        time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+        line = here() + 2
+        while not seen_here(watchdog):
+            time.sleep(0.2)  # noqa: ASYNC251
         await rest()
-    (entry,) = logged
-    assert entry["event"] == "loop_blocked"
+    (entry,) = told_here(logged)
     assert (entry["kind"], entry["job"]) == ("mine", "many.mine")
-    assert 1.0 < entry["seconds"] < 10
+    assert entry["seconds"] > LIMIT
     assert entry["at"] == HERE + f":{line}"
     assert "note" not in entry
 
@@ -77,20 +86,21 @@ async def test_a_blocking_that_lasts_is_told_meanwhile(logged: list[Any], monkey
     monkeypatch.setattr("tailrace.consumers.watchdog.STILL_SECONDS", 1.0)
     with Watchdog(list, LIMIT):
         await rest()
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
+        end = time.monotonic() + 50
+        while not told_here(logged, "loop_still_blocked") and time.monotonic() < end:
             pass
-        assert [entry["event"] for entry in logged] == ["loop_still_blocked"]
+        assert told_here(logged) == []
         await rest()
-    assert [entry["event"] for entry in logged] == ["loop_still_blocked", "loop_blocked"]
+    assert (len(told_here(logged, "loop_still_blocked")), len(told_here(logged))) == (1, 1)
 
 
 async def test_a_line_in_a_library_is_told_with_the_line_that_led_there(logged: list[Any]) -> None:
-    with Watchdog(list, LIMIT):
+    with Watchdog(list, LIMIT) as watchdog:
         await rest()
-        threading.Event().wait(1.5)
+        while not seen_here(watchdog):
+            threading.Event().wait(0.2)
         await rest()
-    (entry,) = logged
+    (entry,) = told_here(logged)
     assert "threading.py:" in entry["at"]
     assert f"called at {HERE}" in entry["at"]
     assert entry["kind"] is None
@@ -117,9 +127,8 @@ async def test_code_that_holds_the_interpreter_is_told_afterwards(
 
 
 async def test_a_loop_that_gives_way_is_not_warned_of(logged: list[Any]) -> None:
-    with Watchdog(list, 5.0):
-        for _ in range(100):
-            await asyncio.sleep(0.01)
+    with Watchdog(list, 60.0):
+        await rest()
     assert logged == []
 
 
@@ -133,33 +142,33 @@ async def test_its_thread_ends_with_it() -> None:
     await eventually("the thread has ended", ended)
 
 
-async def blocked(consumer: ConsumerProcess, event: str = "loop_blocked") -> dict[str, Any]:
-    async def look() -> list[dict[str, Any]]:
-        return consumer.said(event)
-
-    return (await eventually(f"the log has {event}", look))[0]
-
-
 async def test_a_consumer_names_the_drill_that_holds_its_loop(deployment: Deployment) -> None:
     consumer = await deployment.consumer("research")
     job = await deployment.submit("research", steps=1, seconds=2.5, block="spin")
     await deployment.ended(job)
-    told = await blocked(consumer)
-    assert (told["kind"], told["job"]) == ("drill", job)
-    assert 1.0 <= told["seconds"] < 20
+
+    async def named() -> list[dict[str, Any]]:
+        return [line for line in consumer.said("loop_blocked") if line["job"] == job]
+
+    (told,) = await eventually("the log names the job", named)
+    assert told["kind"] == "drill"
+    assert told["seconds"] >= 1.0
     assert "drill.py:" in told["at"]
-    assert len(consumer.said("loop_blocked")) == 1, json.dumps(consumer.said("loop_blocked"))
 
 
 async def test_a_consumer_that_was_stopped_accuses_nobody(deployment: Deployment) -> None:
     consumer = await deployment.consumer("research", pace=Pace(deadline=60))
     await deployment.started(await deployment.submit("research", steps=1, seconds=60))
     consumer.freeze()
-    await asyncio.sleep(2.5)  # it must stand still for longer than the limit
+    await asyncio.sleep(1.5)  # it must stand still for longer than the limit
     consumer.thaw()
-    told = await blocked(consumer)
-    assert "stood still" in told["note"]
-    assert told["kind"] is None
+
+    async def told() -> list[dict[str, Any]]:
+        return consumer.said("loop_blocked")
+
+    for line in await eventually("the log says so", told):
+        assert "stood still" in line["note"]
+        assert line["kind"] is None
 
 
 @pytest.mark.chaos

@@ -75,7 +75,7 @@ def rules(folder: Path, platform: str = PLATFORM, **fields: object) -> str:
     return str(config)
 
 
-async def completed(deployment: Deployment, count: int, keys: PlatformKeys = KEYS, seconds: float = 50.0) -> list[str]:
+async def completed(deployment: Deployment, count: int, keys: PlatformKeys = KEYS, seconds: float = 60.0) -> list[str]:
     """The keys of completed jobs in the order of their ends, once there are so many."""
 
     async def look() -> list[bytes] | None:

@@ -4,6 +4,8 @@ import asyncio
 import time
 from contextlib import suppress
 
+import anyio
+
 from tailrace.consumers import Attempt, Delay, GiveUp, Handlers, RateLimited
 
 handles = Handlers()
@@ -52,6 +54,13 @@ async def carries_on(attempt: Attempt[dict[str, float]]) -> str:
     with suppress(asyncio.CancelledError):
         await asyncio.sleep(60)
     return "done anyway"
+
+
+@handles("until-told")
+async def until_told(attempt: Attempt[dict[str, str]]) -> None:
+    """It works until there is a file."""
+    while not await anyio.Path(attempt.args["file"]).exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(0.02)
 
 
 @handles("never-stops")

@@ -110,7 +110,9 @@ async def beats(deployment: Deployment, worker: ConsumerProcess, count: int) -> 
     await eventually("some beats", look)
 
 
-def test_whoever_leaves_to_be_restarted_is_started_at_once_and_as_often_as_it_asks(tmp_path: Path) -> None:
+def test_whoever_leaves_to_be_restarted_is_started_at_once_and_as_often_as_it_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     marks = tmp_path / "starts"
     family = Family("redis://127.0.0.1:1", tmp_path / "logs")
     child = KeptChild(family, "child", ["sh", "-c", f"echo started >> {marks}; exit 75"])
@@ -121,12 +123,14 @@ def test_whoever_leaves_to_be_restarted_is_started_at_once_and_as_often_as_it_as
     async def supervise() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.keep)
-            await eventually("a dozen starts", started_often, seconds=8)  # pauses that grow would take half a minute
+            await eventually("a dozen starts", started_often)
             child.kill()
             await child.ended.wait()
 
     anyio.run(supervise)  # as `up` runs it
     family.close()
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "was asked to restart; another starts now" not in line] == [], "without a pause"
 
 
 async def test_up_starts_a_worker_anew_that_was_asked_to_restart(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from tailrace.producers import Submission
 from tailrace.streams.keys import PlatformKeys, split_id
 from tailrace.streams.options import Dedupe
@@ -66,7 +64,6 @@ async def kept(deployment: Deployment, most: int) -> None:
     await eventually(f"at most {most} are kept", look, seconds=40)
 
 
-@pytest.mark.timeout(120)
 async def test_ten_thousand_jobs_leave_a_hundred_and_these_leave_nothing(deployment: Deployment) -> None:
     await deployment.consumer(PLATFORM)
     first = await ask(deployment, PLATFORM)

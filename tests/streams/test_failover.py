@@ -103,7 +103,7 @@ async def test_gateway_consumer_and_heart_follow_the_name_to_the_new_primary(pai
             answer = await deployment.http.post(f"{gateway.url}/api/jobs", json=body)
             return answer.json()["jobId"] if answer.status_code == 202 else ""
 
-        job = await eventually("the gateway accepts a job again", accepted, seconds=5)
+        job = await eventually("the gateway accepts a job again", accepted)
         assert (await deployment.ended(job))[-1].workerId == worker.owner
         await ask(pair.first, "REPLICAOF", "127.0.0.1", 1)  # what is still read there will never change again
         before = await beats(pair.second, worker.owner)

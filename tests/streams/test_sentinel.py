@@ -36,7 +36,7 @@ async def test_every_process_follows_a_failover_to_the_new_primary(sentinels: Se
             answer = await deployment.http.post(f"{gateway.url}/api/jobs", json=body)
             return answer.json()["jobId"] if answer.status_code == 202 else ""
 
-        later = await eventually("the gateway accepts a job again", accepted, seconds=5.0)
+        later = await eventually("the gateway accepts a job again", accepted)
         for each in (job, later):
             history = await deployment.ended(each)
             assert tell(history[-1]) == "completed 1", [tell(event) for event in history]

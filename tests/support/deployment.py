@@ -157,7 +157,7 @@ class Deployment:
         _, events = await read_job(self.store, self.store.keys(platform), key)
         return [decode_event(raw) for raw in events[1:]]
 
-    async def started(self, job_id: str, attempt: int = 1, *, seconds: float = 20.0) -> Event:
+    async def started(self, job_id: str, attempt: int = 1, *, seconds: float = 60.0) -> Event:
         """Wait until an attempt has started."""
 
         async def look() -> Event | None:
@@ -176,7 +176,7 @@ class Deployment:
 
         await eventually(f"attempt {attempt} of {job_id} reached step {step}", look)
 
-    async def ended(self, job_id: str, *, seconds: float = 30.0) -> list[Event]:
+    async def ended(self, job_id: str, *, seconds: float = 60.0) -> list[Event]:
         """Wait for the end; the answer is the whole visible history."""
 
         async def look() -> bool:
@@ -186,7 +186,7 @@ class Deployment:
         await eventually(f"{job_id} ended", look, seconds=seconds)
         return await self.history(job_id)
 
-    async def all_ended(self, job_ids: Iterable[str], *, seconds: float = 30.0) -> dict[str, list[Event]]:
+    async def all_ended(self, job_ids: Iterable[str], *, seconds: float = 60.0) -> dict[str, list[Event]]:
         return {job_id: await self.ended(job_id, seconds=seconds) for job_id in job_ids}
 
     async def record(self, job_id: str) -> Record:

@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 LOOK_SECONDS = 0.02
 
 
-async def eventually(what: str, look: Callable[[], Awaitable[Found]], *, seconds: float = 20.0) -> Found:
+async def eventually(what: str, look: Callable[[], Awaitable[Found]], *, seconds: float = 60.0) -> Found:
     """The first answer of `look` that is true. The limit is for a machine with much else to do, not a promise."""
     patience = time.monotonic() + seconds
     while not (found := await look()):

@@ -19,6 +19,8 @@ from tailrace.streams.process import lifeline
 
 ROOT = Path(__file__).resolve().parents[2]
 
+NO_RICH = Path(__file__).with_name("no_rich")
+
 OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT", "PYTHONDONTWRITEBYTECODE")
 """What a person may have set in the environment the tests run in; no process of a test inherits it. The last one would
 have each of some hundred processes compile all our modules anew: a fifth of its start."""
@@ -57,7 +59,13 @@ class Process:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *command],
                 cwd=ROOT,
-                env={**inherited, "LOG_FORMAT": "json", lifeline.VARIABLE: str(held), **environment},
+                env={
+                    **inherited,
+                    "PYTHONPATH": os.pathsep.join([str(NO_RICH), inherited["PYTHONPATH"]]),
+                    "LOG_FORMAT": "json",
+                    lifeline.VARIABLE: str(held),
+                    **environment,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
@@ -105,7 +113,7 @@ class Process:
         """SIGINT to the whole group, as Ctrl-C in a terminal does."""
         os.killpg(self.pid, signal.SIGINT)
 
-    async def ended(self, seconds: float = 20.0) -> int:
+    async def ended(self, seconds: float = 60.0) -> int:
         """Its exit code, once it has ended by itself."""
         patience = time.monotonic() + seconds
         while (code := self._process.poll()) is None:
