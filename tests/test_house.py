@@ -135,7 +135,7 @@ def test_operations_are_built_with_the_arguments_of_their_headers() -> None:
 
 def test_only_logs_py_imports_structlog() -> None:
     """How lines are written is the choice of the program around us, unless it called `configure_logs`."""
-    pattern = re.compile(r"^(?:from|import) structlog", re.MULTILINE)
+    pattern = re.compile(r"^ *(?:from|import) structlog", re.MULTILINE)
     found = [path for path in SOURCES if path.suffix == ".py" and "tests" not in path.parts]
     assert [path.name for path in found if pattern.search(path.read_text())] == ["logs.py"]
 

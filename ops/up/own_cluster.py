@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import redis
 from msgspec import Struct
 from msgspec import json as msgspec_json
 
 from tailrace.ops.up.own_store import Ownership, OwnStore, free_port, make_folder, open_private, tell_others
 from tailrace.streams.errors import NoStore, TailraceError
+
+if TYPE_CHECKING:
+    import redis
 
 SLOTS = 16384
 FORM_SECONDS = 30.0  # a primary serves two seconds after its start, when it has heard of the others
@@ -150,6 +152,8 @@ class OwnCluster:
 
     def ask(self, node: OwnStore, *command: object) -> object:
         """What one node answers."""
+        import redis  # not above: every `up` would wait for it
+
         with redis.Redis(port=node.port or 0, password=self._facts.password, decode_responses=True) as client:
             return raw(client, *command)
 

@@ -3,16 +3,16 @@
 import logging
 import re
 import sys
-from collections.abc import MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, TextIO, cast
-
-import structlog
-from structlog.typing import Processor
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from tailrace.streams.process.settings import Environment
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 TALKATIVE = (  # libraries of ours, and those that handlers often use
     *("anyio", "asyncio", "redis", "sse_starlette", "uvicorn"),
@@ -65,8 +65,10 @@ def add_facts(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Muta
     return {**facts, **event} if (facts := _facts.get()) else event
 
 
-def standard_formatter(processors: Sequence[Processor]) -> logging.Formatter:
+def standard_formatter(processors: Sequence["Processor"]) -> logging.Formatter:
     """Writes records of the standard library as lines like our own."""
+    import structlog
+
     read: list[Processor] = [
         structlog.stdlib.ExtraAdder(),
         structlog.stdlib.add_log_level,
@@ -82,16 +84,24 @@ class OurLogger:
     configured = False
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(structlog.get_logger() if OurLogger.configured else in_host(), name)
+        return getattr(in_our_process() if OurLogger.configured else in_host(), name)
 
 
 def get_logger() -> Any:
     return OurLogger()
 
 
+def in_our_process() -> Any:
+    import structlog
+
+    return structlog.get_logger()
+
+
 @cache
 def in_host() -> Any:
     """A logger called `tailrace` of the standard library, whose handlers, levels and formats are the host's."""
+    import structlog
+
     return structlog.wrap_logger(
         logging.getLogger("tailrace"),
         processors=[structlog.stdlib.filter_by_level, add_facts, mask_values, as_record],
@@ -134,12 +144,27 @@ class Unfailing:
             self._stream.flush()
 
 
+@contextmanager
+def as_if_absent(package: str) -> Iterator[None]:
+    """Have imports of a package fail that this process has not imported yet."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment] # how `import` is told that there is none
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
 def configure_logs(environment: Environment | None = None) -> None:
     """Set up logging for this process, on stderr, from LOG_LEVEL, LOG_FORMAT and SERVICE_NAME.
 
     What the standard library's `logging` is given is written too. Libraries that tell of every request and every
     connection say so only from WARNING on, whatever the level; `logging.getLogger(name).setLevel` changes that.
     """
+    with as_if_absent("rich"):  # structlog imports it for tracebacks that we do not show: a quarter of a worker's start
+        import structlog
     OurLogger.configured = True
     env = environment or Environment()
     level = logging.getLevelNamesMapping()[env.choice("LOG_LEVEL", "info", LEVELS).upper()]

@@ -1,6 +1,7 @@
 """Which node of a cluster has which slot, as far as this process knows; and to which slot a command belongs."""
 
 import asyncio
+import binascii
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -8,8 +9,6 @@ from typing import Any
 from weakref import WeakSet
 
 import hiredis
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS as SLOTS
-from redis.crc import key_slot
 
 from tailrace.streams.errors import NoStore, StoreError, UnfitStore
 from tailrace.streams.store.node import CONNECT_SECONDS, Node, explain
@@ -17,6 +16,7 @@ from tailrace.streams.store.wire import Door
 
 Address = tuple[str, int]
 
+SLOTS = 16384
 LEARN_SECONDS = 0.2  # between two questions for the map, however many calls fail
 
 KEY_AT = {  # where the first key stands; all keys of one command are in one slot
@@ -153,7 +153,7 @@ def slot_of(key: str | bytes) -> int:
 
 @lru_cache(16384)
 def _slot_of_tag(tag: str) -> int:
-    return key_slot(tag.encode(errors="surrogateescape"))
+    return binascii.crc_hqx(tag.encode(errors="surrogateescape"), 0) % SLOTS
 
 
 def slot_of_command(command: Sequence[Any]) -> int | None:

@@ -1,42 +1,40 @@
 """One connection that many callers share: commands leave as they come, answers come back in the same order.
 
-redis-py opens the door (URL, TLS, password), hiredis packs and parses, and this protocol does the rest: no pool, no
-task and no timer for each command. One watch looks after all answers that are due; a caller that is cancelled just does
-not hear its own. Nothing is ever sent twice. Data that arrives while no answer is due means that the link is out of
-step: every later answer would belong to another question, so the link is closed.
+`Door` opens it, hiredis packs and parses, and this protocol does the rest: no pool, no task and no timer for each
+command. redis-py could do it too, but takes longer to import than everything else in a worker.
+
+One watch looks after all answers that are due; a caller that is cancelled just does not hear its own. Nothing is ever
+sent twice. Data that arrives while no answer is due means that the link is out of step: every later answer would belong
+to another question, so the link is closed.
 """
 
 import asyncio
 import fcntl
+import socket
 import termios
 from array import array
 from collections import deque
 from contextlib import suppress
 from typing import Any, cast
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 import hiredis
-from redis.asyncio import ConnectionPool
-from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
-from tailrace.streams.errors import AccessDenied, AnswerLost, BadConfiguration, NoStore
+from tailrace.streams.errors import AccessDenied, AnswerLost, NoStore, StoreError
+from tailrace.streams.store.addresses import read_url, tls_context
 
-NOT_A_URL = (
-    "it is no address; write redis://[user:password@]host[:port][/db], with / ? # @ : in a password as %2F and so on"
-)
-NOT_A_DATABASE = (
-    "its database is no whole number; write redis://host:port/0 or unix://path?db=0, "
-    "with / ? # @ : in a password as %2F and so on"
-)
 NO_SUCH_DATABASE = (  # what servers say to SELECT
     "DB index is out of range",
     "invalid DB index",
     "value is not an integer or out of range",
     "SELECT is not allowed in cluster mode",
 )
+NO_SUCH_LOGIN = (  # what servers say to AUTH, or to anything before it
+    *("NOAUTH", "WRONGPASS", "NOPERM", "ERR invalid password", "ERR invalid username-password"),
+    *("ERR AUTH <password> called without", "ERR Client sent AUTH, but no password"),
+)
+
+# For those who read CLIENT LIST. Servers before 7.2 do not know it, and a user may be forbidden to say it.
+LIBRARY = ("CLIENT", "SETINFO", "LIB-NAME", "tailrace")
 
 LONGEST = 12  # times the answer time: a link that brings an answer byte by byte is given up after this
 LOOKS = 4  # within the answer time: how often the watch looks whether the link moves
@@ -60,13 +58,10 @@ class Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.closed = False
 
-    def take_over(self, connection: AbstractConnection) -> None:
-        """Go on with a connection that redis-py has opened; it stays referenced, or it would close itself."""
-        self._opened_by = connection
-        writer = connection._writer  # there is no public way to be handed an open connection
-        assert writer is not None
-        self._transport = cast(asyncio.Transport, writer.transport)
-        self._transport.set_protocol(self)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self.closed:  # whoever opened it has given up
+            self._transport.abort()
 
     def send(self, packed: bytes) -> Answer:
         """Send a packed command; the answer is a value, or a `hiredis.ReplyError` as a value."""
@@ -91,7 +86,6 @@ class Wire(asyncio.Protocol):
             self.closed = True
             if self._transport:
                 self._transport.abort()
-                self._opened_by._reader = self._opened_by._writer = None
             if self._watch:
                 self._watch.cancel()
             for answer, _ in self._due:
@@ -159,51 +153,59 @@ class Door:
     """Opens connections to one URL."""
 
     def __init__(self, url: str, connect_seconds: float) -> None:
+        """Raises `BadConfiguration` when the URL is wrong."""
         self._connect_seconds = connect_seconds
-        try:
-            check_database(urlsplit(url))
-            self._pool = ConnectionPool.from_url(url)
-            self._pool.connection_kwargs |= {  # not given with the URL: its query would go before them
-                "protocol": 2,
-                "socket_connect_timeout": connect_seconds,
-                "retry": Retry(NoBackoff(), 0),
-                **({} if url.startswith("unix://") else {"socket_keepalive": True}),
-            }
-            self._pool.make_connection()  # type: ignore[no-untyped-call]
-        except (TypeError, RedisError) as error:  # an option after `?` that there is not, or may not be this
-            raise BadConfiguration(f"REDIS_URL: {error}") from None
-        except ValueError:  # it may quote a piece of the password
-            raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}") from None
+        self._target = read_url(url)
 
     async def open(self, answer_seconds: float) -> Wire:
-        connection: Any = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        """Raises `AccessDenied` when the credentials do not fit, `NoStore` when the server does not answer."""
+        wire = Wire(answer_seconds)
         try:
             async with asyncio.timeout(2 * self._connect_seconds):
-                await connection.connect()
-        except (RedisError, OSError, TimeoutError, RuntimeError) as error:
+                async with asyncio.timeout(self._connect_seconds):
+                    await self._connect(wire)
+                await self._enter(wire)
+        except AccessDenied:
+            wire.close()
+            raise
+        except (OSError, TimeoutError, RuntimeError, StoreError) as error:
             # RuntimeError is how uvloop says that the other side hung up before we had said a word.
-            await connection.disconnect(nowait=True)
-            raise why_not_open(error, connection.db) from error
-        wire = Wire(answer_seconds)
-        wire.take_over(connection)
+            wire.close()
+            why = "no answer in time" if isinstance(error, TimeoutError) else error
+            raise NoStore(f"the store does not answer: {self._target.name}: {why}") from error
+        except BaseException:
+            wire.close()
+            raise
         return wire
 
+    async def _connect(self, wire: Wire) -> None:
+        loop, target = asyncio.get_running_loop(), self._target
+        if not target.host:
+            await loop.create_unix_connection(lambda: wire, target.path)
+            return
+        tls = None if target.tls is None else tls_context(target.tls)  # made again: certificates are renewed
+        transport, _ = await loop.create_connection(lambda: wire, target.host, target.port, ssl=tls)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
-def why_not_open(error: Exception, database: int) -> AccessDenied | NoStore:
-    """Would another address help, or may the store come back?"""
-    said = error.__cause__ if isinstance(error.__cause__, RedisError) else error  # on a unix socket it is wrapped
-    if isinstance(said, AuthenticationError | NoPermissionError):
-        return AccessDenied(f"the store refuses the credentials of REDIS_URL: {said}")
-    if any(words in str(said) for words in NO_SUCH_DATABASE):
-        return AccessDenied(f"REDIS_URL names database {database}, which this store does not have: {said}")
-    return NoStore(f"the store does not answer: {error or type(error).__name__}")
+    async def _enter(self, wire: Wire) -> None:
+        """Say who we are, in one trip."""
+        target = self._target
+        words: list[tuple[Any, ...]] = [("AUTH", *target.login)] if target.login else []
+        words += [("CLIENT", "SETNAME", target.client_name)] if target.client_name else []
+        words += [("SELECT", target.database)] if target.database else []
+        words += [LIBRARY]
+        answers = [wire.send(hiredis.pack_command(each)) for each in words]
+        for word, answer in zip(words, answers, strict=True):
+            refusal = await answer
+            if isinstance(refusal, hiredis.ReplyError) and (word != LIBRARY or str(refusal).startswith("NOAUTH")):
+                raise self._explain(refusal)
 
-
-def check_database(url: SplitResult) -> None:
-    """Refuse a database that is no number: redis-py would take 0. Perhaps it is a piece of a password: no quoting."""
-    if url.port == 0 or url.fragment:  # redis-py would take 6379, and leave out what is part of a password
-        raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}")
-    path = [] if url.scheme == "unix" else [unquote(url.path).strip("/")]
-    for word in (*filter(None, path), *parse_qs(url.query).get("db", [])):
-        if not (word.isascii() and word.isdigit()):
-            raise BadConfiguration(f"REDIS_URL: {NOT_A_DATABASE}")
+    def _explain(self, refusal: Exception) -> Exception:
+        """Would another address help, or may the store come back?"""
+        if str(refusal).startswith(NO_SUCH_LOGIN):
+            return AccessDenied(f"the store refuses the credentials of REDIS_URL: {refusal}")
+        if any(words in str(refusal) for words in NO_SUCH_DATABASE):
+            return AccessDenied(
+                f"REDIS_URL names database {self._target.database}, which this store does not have: {refusal}"
+            )
+        return NoStore(str(refusal))

@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
 
 import pytest
-from redis.asyncio import ConnectionPool
 
 from tailrace.streams.errors import AnswerLost, NoStore
 from tailrace.streams.store import wire
@@ -110,14 +108,3 @@ async def test_what_was_never_sent_is_not_called_lost(link: Link) -> None:
         with pytest.raises(NoStore) as refusal:
             await store.command("PING")
         assert not isinstance(refusal.value, AnswerLost)
-
-
-@pytest.mark.parametrize(("name", "kind"), [("_reader", StreamReader), ("_writer", StreamWriter)])
-async def test_redis_py_keeps_its_open_connection_in(valkey_url: str, name: str, kind: type) -> None:
-    """pyproject.toml pins redis-py to one minor version for these two: no public way gives an open connection away."""
-    connection = ConnectionPool.from_url(valkey_url).make_connection()  # type: ignore[no-untyped-call]
-    await connection.connect()
-    assert isinstance(getattr(connection, name), kind)
-    connection._writer.transport.abort()
-    connection._reader = connection._writer = None
-    assert not connection.is_connected
