@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tailrace.gateway.metrics.counters import GatewayCounters
-from tailrace.streams.views.health import Health, PlatformHealth, StoreHealth
+from tailrace.streams.views.health import Health, StoreHealth
 from tailrace.streams.views.presence import ConsumerPresence
 
 STATES = ("waiting", "running", "delayed", "awaiting", "completed", "failed", "cancelled")
@@ -92,8 +92,8 @@ def platforms(health: Health, consumers: Sequence[ConsumerPresence]) -> Iterable
         for state in STATES:
             jobs.add_metric([name, state], getattr(overview, state))
         oldest.add_metric([name], overview.oldest_waiting_seconds or 0.0)
-        if (waiting_since := since_ms(health.store.now_ms, each)) is not None:
-            since.add_metric([name], waiting_since / 1000)
+        if each.waiting_since_ms is not None:
+            since.add_metric([name], each.waiting_since_ms / 1000)
         for outcome in OUTCOMES:
             ended.add_metric([name, outcome], getattr(each.tally, outcome))
         lost.add_metric([name], each.tally.lost)
@@ -110,11 +110,6 @@ def platforms(health: Health, consumers: Sequence[ConsumerPresence]) -> Iterable
             [found.owner], found.watched_seconds if found.changed_seconds is None else found.changed_seconds
         )
     return jobs, oldest, since, ended, lost, paused, alive, silent, tick, beat
-
-
-def since_ms(now_ms: int, seen: PlatformHealth) -> float | None:
-    waited = seen.overview.oldest_waiting_seconds
-    return None if waited is None else now_ms - 1000 * waited
 
 
 def store(seen: StoreHealth) -> Iterable[Metric]:

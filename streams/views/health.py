@@ -15,7 +15,7 @@ from tailrace.streams.store.server import NodeInfo, read_nodes
 from tailrace.streams.transitions import Tally, Transitions
 from tailrace.streams.views.apart import look_apart
 from tailrace.streams.views.corrupt import of_each
-from tailrace.streams.views.overview import Overview, overviews_of
+from tailrace.streams.views.overview import Overview, Sighting, sightings_of
 
 AT_ONCE = 50  # platforms that are counted in one call: a few milliseconds of the server's time at most
 NOTHING = Tally(0, 0, 0, 0)
@@ -43,6 +43,7 @@ class PlatformHealth(Struct, frozen=True):
     overview: Overview
     tally: Tally  # what has ever ended, and was ever lost
     next_tick_ms: int | None  # of the schedule that is due first
+    waiting_since_ms: int | None = None  # since when the oldest waiting job waits
 
 
 class Health(Struct, frozen=True):
@@ -66,17 +67,20 @@ async def take_health(transitions: Transitions, platforms: Iterable[str]) -> Hea
 async def look_at_platforms(transitions: Transitions, names: Sequence[str]) -> list[PlatformHealth]:
     store = transitions.store
     keys = [store.keys(name) for name in names]
-    overviews, tallies, ticks = await asyncio.gather(
+    sightings, tallies, ticks = await asyncio.gather(
         of_each(keys, partial(see_platforms, store)),
         count_ends(transitions, keys),
         of_each(keys, partial(next_ticks, store)),
     )
-    return [PlatformHealth(overviews[name], tallies.get(name, NOTHING), ticks.get(name)) for name in overviews]
+    return [
+        PlatformHealth(seen.overview, tallies.get(name, NOTHING), ticks.get(name), seen.waiting_since_ms)
+        for name, seen in sightings.items()
+    ]
 
 
-async def see_platforms(store: Store, platforms: Sequence[PlatformKeys]) -> list[Overview]:
+async def see_platforms(store: Store, platforms: Sequence[PlatformKeys]) -> list[Sighting]:
     with as_broken():
-        return await overviews_of(store, [keys.platform for keys in platforms])
+        return await sightings_of(store, [keys.platform for keys in platforms])
 
 
 @contextmanager

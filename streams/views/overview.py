@@ -51,29 +51,40 @@ class Overview(Struct, frozen=True, rename="camel"):
     unavailable: str | None = None  # why its node of the cluster does not answer: nothing is known of it then
 
 
+class Sighting(Struct, frozen=True):
+    """An overview, and what it was made of that no client gets."""
+
+    overview: Overview
+    waiting_since_ms: int | None = None  # the store's time from which on the oldest waiting job has waited
+
+
 async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overview]:
     """Every platform in a few trips, however many there are; one without any job costs one look."""
+    return [each.overview for each in await take_sightings(store, platforms)]
+
+
+async def take_sightings(store: Store, platforms: Iterable[str]) -> list[Sighting]:
     names = list(platforms)
-    looked = await look_apart(store, names, lambda group: overviews_of(store, group))
-    seen = {each.platform: each for found in looked.answers for each in found}
-    return [seen.get(name) or unused(name, str(looked.down[name])) for name in names]
+    looked = await look_apart(store, names, lambda group: sightings_of(store, group))
+    seen = {each.overview.platform: each for found in looked.answers for each in found}
+    return [seen.get(name) or Sighting(unused(name, str(looked.down[name]))) for name in names]
 
 
-async def overviews_of(store: Store, platforms: Sequence[str]) -> list[Overview]:
+async def sightings_of(store: Store, platforms: Sequence[str]) -> list[Sighting]:
     all_keys = [store.keys(platform) for platform in platforms]
     if not all_keys:
         return []
     now_ms, seen = await asyncio.gather(read_clock(store, all_keys[0]), which(store, all_keys, SEEN))
     used = [keys for keys in all_keys if keys.platform in seen]
-    overviews = {each.platform: each for each in await look_at(store, used, now_ms)}
-    return [overviews.get(keys.platform) or unused(keys.platform) for keys in all_keys]
+    found = {each.overview.platform: each for each in await look_at(store, used, now_ms)}
+    return [found.get(keys.platform) or Sighting(unused(keys.platform)) for keys in all_keys]
 
 
 def unused(platform: str, unavailable: str | None = None) -> Overview:
     return Overview(platform, 0, 0, 0, 0, 0, 0, 0, None, False, None, None, None, unavailable)
 
 
-async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Overview]:
+async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> list[Sighting]:
     commands: list[Command] = []
     for keys in used:
         commands += [("XLEN", keys.jobs(band)) for band in BANDS]
@@ -96,31 +107,30 @@ async def look_at(store: Store, used: Sequence[PlatformKeys], now_ms: int) -> li
     ]
     oldest = await find_oldest(store, lines)
     apart = await count_apart(store, [keys for keys, row in zip(used, rows, strict=True) if row[KEPT]])
-    overviews = []
+    sightings = []
     for keys, row in zip(used, rows, strict=True):
         *lengths, running, delayed, awaiting, completed, kept, failed, cancelled, control = row
         waiting = max(0, sum(lengths) - running - delayed - awaiting)
-        since = oldest.get(keys.platform) if waiting else None
+        since = min(oldest[keys.platform], now_ms) if waiting and keys.platform in oldest else None
         by, paused_since = read_pause(control[0])
         held_ms = min(float(control[1] or 0) - now_ms, float(control[2] or "inf"))
-        overviews.append(
-            Overview(
-                platform=keys.platform,
-                waiting=waiting,
-                running=running,
-                delayed=delayed,
-                awaiting=awaiting,
-                completed=completed + kept - apart.get(keys.platform, 0),
-                failed=failed,
-                cancelled=cancelled,
-                oldest_waiting_seconds=None if since is None else round(max(0, now_ms - since) / 1000, 3),
-                paused=control[0] is not None,
-                paused_by=by,
-                paused_since=paused_since,
-                held_seconds=round(held_ms / 1000, 3) if held_ms > 0 else None,
-            )
+        overview = Overview(
+            platform=keys.platform,
+            waiting=waiting,
+            running=running,
+            delayed=delayed,
+            awaiting=awaiting,
+            completed=completed + kept - apart.get(keys.platform, 0),
+            failed=failed,
+            cancelled=cancelled,
+            oldest_waiting_seconds=None if since is None else round((now_ms - since) / 1000, 3),
+            paused=control[0] is not None,
+            paused_by=by,
+            paused_since=paused_since,
+            held_seconds=round(held_ms / 1000, 3) if held_ms > 0 else None,
         )
-    return overviews
+        sightings.append(Sighting(overview, since))
+    return sightings
 
 
 async def count_apart(store: Store, platforms: Sequence[PlatformKeys]) -> dict[str, int]:
