@@ -7,16 +7,45 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import redis
 
 from tailrace.gateway.live.live import Live
 from tailrace.ops.up.own_store import OwnStore
+from tailrace.streams.keys import Keyspace
 from tailrace.streams.store.connection import Store
 from tests.gateway import keyrings
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
 from tests.support.ports import free_port
+from tests.support.server import QUICK, SHAPE, Servers
 
 LOCKED = {"TAILRACE_API_KEYS": keyrings.SETTING, "TAILRACE_CORS_ORIGINS": "https://app.example.org"}
+
+
+# The gateways of a session outlive its tests, and a gateway remembers every platform that its store ever named. So they
+# have a server that no test of another folder writes to, and no test here declares platforms on it.
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnStore]:
+    """The server of these gateways, and of every test beside them."""
+    with OwnStore(tmp_path_factory.mktemp("gateways") / "data", extra_args=QUICK) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def one_url(valkey: OwnStore, servers: Servers) -> str:
+    return servers.url(valkey)
+
+
+@pytest.fixture
+def valkey_url(valkey: OwnStore, servers: Servers) -> Iterator[str]:
+    """An empty store that the gateways of the session are on too. A test that declares platforms takes `frail`."""
+    url = servers.empty(valkey)
+    yield url
+    if SHAPE == "single":
+        with redis.Redis.from_url(url) as client:
+            assert client.hkeys(Keyspace().platforms) == [], "the next tests would meet these platforms; take `frail`"
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +113,7 @@ def desk_on(store: Store) -> Callable[[str], Desk]:
 
 @pytest.fixture
 def frail(tmp_path: Path) -> Iterator[OwnStore]:
-    """A server of this test's own, to be frozen or killed."""
+    """A server of this test's own, to be frozen or killed, or to declare platforms on."""
     with OwnStore(tmp_path / "frail", port=free_port()) as server:
         yield server
 

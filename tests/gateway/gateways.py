@@ -30,13 +30,15 @@ CHECKOUT = Path(__file__).parents[2]
 DRILLING = {"TAILRACE_DRILL": "on"}  # the jobs of most tests, also behind keys
 TWO = {"TAILRACE_GATEWAY_PROCESSES": "2"}
 
-PINGING = """
+PACED = """
 import sys
 from msgspec.structs import replace
 from tailrace.gateway.__main__ import run
 from tailrace.gateway.settings import GatewaySettings
-seconds, settings = float(sys.argv[1]), GatewaySettings.read()
-sys.exit(run(replace(settings, ping_seconds=seconds, caps=replace(settings.caps, read_seconds=2 * seconds))))
+settings, ping, grace = GatewaySettings.read(), *map(float, sys.argv[1:])
+if ping:
+    settings = replace(settings, ping_seconds=ping, caps=replace(settings.caps, read_seconds=2 * ping))
+sys.exit(run(replace(settings, grace_seconds=grace) if grace else settings))
 """
 
 
@@ -57,14 +59,16 @@ class GatewayProcess:
         variables: Mapping[str, str] | None = None,
         *,
         fds: tuple[int, ...] = (),
-        ping_seconds: float | None = None,  # and twice as long for who does not read
+        ping_seconds: float = 0,  # and twice as long for who does not read
+        grace_seconds: float = 0,
         command: Sequence[str] = ("-m", "tailrace.gateway"),
     ) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment(store_url, PORT=str(self.port), **(variables or {}))
         self._fds = fds
-        self._command = command if ping_seconds is None else ["-c", PINGING, str(ping_seconds)]
+        paced = ("-c", PACED, str(ping_seconds), str(grace_seconds))
+        self._command = paced if ping_seconds or grace_seconds else command
 
     def __enter__(self) -> Self:
         # Nobody writes to it: it closes when the test run ends, however it ends, and the gateway ends with it.
@@ -84,7 +88,7 @@ class GatewayProcess:
     def stop(self) -> str:
         """End it with SIGTERM, if it still runs; all that it said."""
         self.process.terminate()
-        _, said = self.process.communicate(timeout=10)
+        _, said = self.process.communicate(timeout=30)
         return said
 
     def __exit__(

@@ -78,7 +78,7 @@ async def answer_to(gateway: str, request: bytes) -> bytes:
     """All that comes back until the gateway hangs up."""
     reader, writer = await open_socket(gateway, request)
     try:
-        return await asyncio.wait_for(reader.read(), 5)
+        return await asyncio.wait_for(reader.read(), 20)
     finally:
         writer.close()
 

@@ -33,6 +33,9 @@ class Scripted:
         self._tls = tls
         self._open: set[asyncio.StreamWriter] = set()
 
+    async def was_asked(self, times: int = 1) -> bool:
+        return len(self.requests) >= times
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]

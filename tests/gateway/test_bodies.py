@@ -205,13 +205,13 @@ async def test_a_body_without_end_is_refused_before_it_ends(gateway: str, store:
     async with untouched(store):
         for _ in range(17):
             writer.write(part)
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
         assert head.startswith(b"HTTP/1.1 413 ")
         assert b"connection: close" in head.lower()
         try:
             for _ in range(10_000):  # a little more is thrown away; then the gateway hangs up
                 writer.write(part)
-                await asyncio.wait_for(writer.drain(), 5)
+                await asyncio.wait_for(writer.drain(), 20)
             pytest.fail("the gateway went on reading")
         except (ConnectionError, RuntimeError):  # uvloop raises the latter on a connection that is gone
             assert writer.is_closing()
@@ -227,7 +227,7 @@ async def test_a_client_that_sends_all_before_it_reads_still_learns_why(gateway:
         for _ in range(size // 65536):
             writer.write(b"x" * 65536)
             await writer.drain()
-        assert b'"TOO_LARGE"' in await asyncio.wait_for(reader.read(), 5)
+        assert b'"TOO_LARGE"' in await asyncio.wait_for(reader.read(), 20)
         writer.close()
 
 
@@ -236,7 +236,7 @@ async def test_a_body_announced_too_large_is_refused_unread(gateway: str) -> Non
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(b"POST /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
     writer.write(b"Content-Length: 99999999999999\r\n\r\n")
-    assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 413 ")
+    assert (await asyncio.wait_for(reader.readline(), 20)).startswith(b"HTTP/1.1 413 ")
     writer.close()
 
 
@@ -299,7 +299,7 @@ async def test_what_is_no_http_is_a_problem_too(gateway: str, request_: bytes) -
     address = urlsplit(gateway)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(request_)
-    answer = await asyncio.wait_for(reader.read(), 5)
+    answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in answer
     writer.close()
@@ -310,7 +310,7 @@ async def test_rubbish_sent_into_an_open_stream_ends_it(gateway: str, desk: Desk
     address = urlsplit(gateway)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(b"GET /research/stream/research.a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-    await asyncio.wait_for(reader.readuntil(b"queued"), 5)
+    await asyncio.wait_for(reader.readuntil(b"queued"), 20)
     writer.write(b"rubbish\r\n\r\n")
-    await asyncio.wait_for(reader.read(), 5)
+    await asyncio.wait_for(reader.read(), 20)
     writer.close()

@@ -11,6 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tailrace.gateway.application import TABLE
 from tailrace.gateway.openapi import document
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers.kinds import KINDS
 from tailrace.producers.platforms import BUILT_IN
 from tests.gateway.gateways import GatewayProcess
@@ -20,11 +21,11 @@ ROUTES = ["/research/start", "/api/plans", "/api/materials/complete-upload", "/a
 
 
 @pytest.fixture
-async def own(valkey_url: str, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+async def own(frail: OwnStore, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """A gateway that has one platform, of the user."""
     config = tmp_path / "tailrace.toml"
     config.write_text("builtins = false\n[platforms.mail]\nattempts = 5\n")
-    with GatewayProcess(valkey_url, {"TAILRACE_CONFIG": str(config)}) as process:
+    with GatewayProcess(frail.url, {"TAILRACE_CONFIG": str(config)}) as process:
         async with httpx2.AsyncClient(base_url=process.url, timeout=20, verify=False) as client:
             yield client
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -25,7 +24,8 @@ GOODBYE = "this gateway ends; come back"
 
 @pytest.fixture
 def process(valkey_url: str) -> Iterator[GatewayProcess]:
-    with GatewayProcess(valkey_url) as process:
+    """One that ends at once or after more time than a test has."""
+    with GatewayProcess(valkey_url, grace_seconds=600) as process:
         yield process
 
 
@@ -68,7 +68,7 @@ async def test_every_stream_ends_with_a_time_to_come_back(process: GatewayProces
     for _ in sources:
         await open_streams.acquire()
     process.process.terminate()
-    ended = await asyncio.wait_for(asyncio.gather(*watching), 5)
+    ended = await asyncio.wait_for(asyncio.gather(*watching), 20)
     assert all(reading.comments[-1] == GOODBYE for reading in ended)
     assert len({reading.retry for reading in ended}) > 5
     await asyncio.to_thread(process.stop)
@@ -87,9 +87,7 @@ async def test_clients_that_do_not_read_hold_nothing_up(process: GatewayProcess,
                 number += 100
                 assert number < 20_000
                 await asyncio.wait([heard], timeout=0.02)
-        began = time.monotonic()
         said = await asyncio.to_thread(process.stop)
-        assert time.monotonic() - began < 4
     assert process.process.returncode == 0
     assert "Cancel" not in said
 
@@ -104,11 +102,9 @@ async def test_a_store_that_hangs_holds_no_stream_up(frail: OwnStore, frail_desk
                 await asyncio.wait(waiting, timeout=0.5)
                 assert not any(each.done() for each in waiting), "they wait for the store"
                 process.process.terminate()
-                began = time.monotonic()
                 for answer in await asyncio.gather(*waiting):
                     assert answer.status_code == 200
-                    assert GOODBYE in answer.text
-                assert time.monotonic() - began < 2
+                    assert GOODBYE in answer.text, "and not that the store does not answer, which takes longer"
         said = await asyncio.to_thread(process.stop)
     assert process.process.returncode == 0
     assert "Cancel" not in said
@@ -154,8 +150,8 @@ async def test_who_comes_while_it_drains_is_not_refused_for_good(process: Gatewa
     await eventually("nobody is taken any more", refused)
     assert process.process.poll() is None, "it drains"
     idle_writer.write(b"GET /research/stream/research.a HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert b"HTTP/1.1 5" not in await asyncio.wait_for(idle_reader.read(), 10)
+    assert b"HTTP/1.1 5" not in await asyncio.wait_for(idle_reader.read(), 20)
     writer.write(b" " * 97 + b"}}")
-    assert (await asyncio.wait_for(reader.readline(), 10)).startswith(b"HTTP/1.1 4"), "the open request is answered"
+    assert (await asyncio.wait_for(reader.readline(), 20)).startswith(b"HTTP/1.1 4"), "the open request is answered"
     for each in (writer, idle_writer):
         each.close()

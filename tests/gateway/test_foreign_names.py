@@ -12,6 +12,7 @@ import pytest
 from tailrace.gateway.application import TABLE
 from tailrace.gateway.openapi import document
 from tailrace.gateway.route_table import STREAM
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers.platforms import BUILT_IN
 from tailrace.producers.schedules import Schedules
 from tailrace.streams.messages import About, RefusedWrites, encode
@@ -42,13 +43,14 @@ OTHERS = sorted(route for route in DOCUMENT.routes if not route.startswith("GET 
 
 
 @pytest.fixture
-async def limited(valkey_url: str, store: Store, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+async def limited(frail: OwnStore, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """A client with the limited key, on a store where much happens on the foreign platform too."""
-    await furnish(store)
+    async with Store(frail.url) as store:
+        await furnish(store)
     file = tmp_path / "tailrace.toml"
     file.write_text(CONFIG)
     variables = {"TAILRACE_API_KEYS": f"{LIMITED}::mine+mine-too", "TAILRACE_CONFIG": str(file)}
-    with gateway_thread(valkey_url, variables) as gateway:
+    with gateway_thread(frail.url, variables) as gateway:
         async with httpx2.AsyncClient(base_url=gateway.url, timeout=20, verify=False, headers=shown(LIMITED)) as http:
             yield http
 

@@ -56,7 +56,7 @@ async def test_each_text_is_one_event_on_stream_history_and_the_stream_of_many_j
             assert [message.told.status for message in await reading.take(2)] == ["queued", "started"]
             for number, (name, text) in enumerate(TEXTS.items(), 1):
                 await report(desk, held, number, text)
-                (message,) = await asyncio.wait_for(reading.take(1), 10)
+                (message,) = await asyncio.wait_for(reading.take(1), 20)
                 event = msgspec.json.decode(message.data)
                 assert shown(event, text), f"{name} on the stream"
                 assert (event["seq"], message.id) == (number + 2, event["id"]), name
@@ -64,7 +64,7 @@ async def test_each_text_is_one_event_on_stream_history_and_the_stream_of_many_j
             assert [message.event for message in await reading.rest()] == ["message", "end"]
         heard: list[dict[str, Any]] = []
         while not heard or heard[-1]["status"] != "completed" or heard[-1]["jobId"] != "research.hostile":
-            (message,) = await asyncio.wait_for(hearing.take(1), 10)
+            (message,) = await asyncio.wait_for(hearing.take(1), 20)
             heard += [msgspec.json.decode(message.data)]
     told = {event["seq"]: event for event in heard if event["jobId"] == "research.hostile"}
     history = (await http.get("/research/history/research.hostile")).json()

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -106,13 +105,11 @@ async def test_a_term_signal_ends_streams_at_once_and_well(
     valkey_url: str, desk: Desk, gateways: tuple[str, str]
 ) -> None:
     held = await desk.start("a")
-    with GatewayProcess(valkey_url) as process:
+    with GatewayProcess(valkey_url, grace_seconds=600) as process:
         async with EventSource(process.url, "research.a") as source, source.open() as reading:
             messages = await reading.take(2)
-            before = time.monotonic()
             process.process.terminate()
             assert await reading.rest() == [], "closed cleanly, in the middle of nothing"
-            assert time.monotonic() - before < 1.0
         said = await asyncio.to_thread(process.stop)
     assert process.process.returncode == 0
     assert "Traceback" not in said
@@ -135,13 +132,12 @@ def test_a_signal_ends_it_well_while_it_still_waits_for_a_store_that_hangs(proce
         try:
             asked, _ = hung.accept()
             with asked:
-                before = time.monotonic()
                 process.send_signal(end)
                 _, said = process.communicate(timeout=20)
         finally:
             process.kill()
     assert process.returncode == 0
-    assert time.monotonic() - before < 2.0, "it would have waited five seconds for an answer"
+    assert "store_is_away" not in said, "it did not wait for an answer until it gave up"
     assert "Traceback" not in said
 
 
@@ -150,4 +146,4 @@ async def test_a_gateway_does_not_outlive_its_owner(valkey_url: str) -> None:
     with GatewayProcess(valkey_url, {"TAILRACE_LIFELINE": str(ours)}, fds=(ours,)) as process:
         os.close(ours)
         os.close(theirs)
-        await asyncio.to_thread(process.process.wait, 2)
+        await asyncio.to_thread(process.process.wait, 20)

@@ -139,7 +139,7 @@ async def test_a_term_signal_drains_all_of_them(ending: GatewayProcess, desk: De
         await watching.acquire()
     assert all(clients_of(each) for each in both)
     ending.process.terminate()
-    retries = await asyncio.wait_for(asyncio.gather(*watchers), 10)
+    retries = await asyncio.wait_for(asyncio.gather(*watchers), 20)
     assert all(retry is not None and 500 <= retry <= 2500 for retry in retries)
     said = await asyncio.to_thread(ending.stop)
     assert ending.process.returncode == 0

@@ -22,7 +22,7 @@ async def flood(gateway: str, opening: bytes, part: bytes) -> None:
             if reader.at_eof() or writer.is_closing():
                 break
             writer.write(part)
-            await asyncio.wait_for(writer.drain(), 5)
+            await asyncio.wait_for(writer.drain(), 20)
         else:
             pytest.fail("the gateway went on reading")
     writer.close()

@@ -71,7 +71,7 @@ async def in_packets(gateway: str, *packets: bytes) -> bytes:
         await writer.drain()
         await asyncio.sleep(0.05)  # so that it is a packet of its own
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 20)
     finally:
         writer.close()
 

@@ -37,8 +37,8 @@ async def test_when_the_store_is_emptied_every_open_stream_is_reset_and_closed(
         await reading_a.take(7)
         await reading_b.take(1)
         await store.command("FLUSHALL")
-        assert told(await asyncio.wait_for(reading_a.rest(), 10)) == ["reset"]
-        assert told(await asyncio.wait_for(reading_b.rest(), 10)) == ["reset"]
+        assert told(await asyncio.wait_for(reading_a.rest(), 20)) == ["reset"]
+        assert told(await asyncio.wait_for(reading_b.rest(), 20)) == ["reset"]
         async with a.open(reading_a.last_id) as again:
             assert again.response.status_code == 404
 
@@ -68,4 +68,4 @@ async def test_a_stream_of_a_job_that_vanished_while_another_watches_is_not_foun
         assert (await http.get("/research/history/research.a")).status_code == 404
         async with source.open() as late:
             assert late.response.status_code == 404
-        assert told(await asyncio.wait_for(reading.rest(), 10)) == ["reset"], "and the others hear of it at once"
+        assert told(await asyncio.wait_for(reading.rest(), 20)) == ["reset"], "and the others hear of it at once"

@@ -1,6 +1,7 @@
 """Story 2: one worker per shop. Each shop does one job after the other, no shop waits for another."""
 
 import asyncio
+import time
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,7 @@ async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> N
     starting = deployment.consumers(2, pace=UNHURRIED, WORKER_PLATFORMS=WORKER_PLATFORMS)
     _, workers = await asyncio.gather(deployment.gateway(), starting)
     assert [worker.said("consumer_started")[0]["platforms"] for worker in workers] == ["kurly,hwahae"] * 2
+    began = time.monotonic()
     kurly = [await execute(deployment, "kurly") for _ in range(3)]
     hwahae = [await execute(deployment, "hwahae") for _ in range(2)]
     musinsa = await execute(deployment, "musinsa")  # nobody serves it: its line waits, and holds up no other
@@ -54,7 +56,7 @@ async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> N
     assert jobs["kurly"]["job_id"] == kurly[0]
     assert jobs["hwahae"]["job_id"] == hwahae[0]
     assert jobs["kurly"]["workflow_id"] == "daily-scan"
-    assert 0 <= jobs["kurly"]["elapsed_seconds"] < 5
+    assert 0 <= jobs["kurly"]["elapsed_seconds"] <= time.monotonic() - began
     assert datetime.fromisoformat(jobs["kurly"]["started_at"]).tzinfo
 
     shops = [await deployment.all_ended(shop) for shop in (kurly, hwahae)]
