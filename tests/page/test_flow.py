@@ -6,6 +6,7 @@ import httpx2
 from playwright.async_api import expect
 
 from tests.page.visitors import Visitor
+from tests.support.builders import Desk
 from tests.support.deployment import Deployment
 
 LEAF = {"kind": "drill", "args": {"steps": 1, "seconds": 0}}
@@ -21,12 +22,8 @@ async def submit_flow(standing: Deployment, url: str, **root: object) -> tuple[s
 
 async def test_the_jobs_of_a_flow_are_a_tree_that_moves(standing: Deployment, visitor: Visitor) -> None:
     (gateway,) = standing.gateways
-    slow = {
-        "kind": "drill",
-        "platform": "hwahae",
-        "args": {"steps": 9, "seconds": 1},
-    }  # longer than a page takes to open
-    nested = {**LEAF, "platform": "kurly", "children": [slow]}
+    by_hand = Desk(standing.store, "ably")  # which no worker serves
+    nested = {**LEAF, "platform": "kurly", "children": [{**LEAF, "platform": "ably"}]}
     root, (quick, middle) = await submit_flow(standing, gateway.url, children=[{**LEAF, "platform": "kurly"}, nested])
     await visitor.open(f"{gateway.url}/jobs/{root}")
     await visitor.state("awaiting")
@@ -35,7 +32,9 @@ async def test_the_jobs_of_a_flow_are_a_tree_that_moves(standing: Deployment, vi
     await visitor.sees(f'[data-job="{middle}"]', "awaiting")
     below = visitor.page.locator(".flow .flow [data-job]")
     await expect(below).to_have_count(1)
+    (held,) = await by_hand.claim()
     await visitor.sees(".flow .flow [data-job]", "running")
+    await by_hand.complete(held)
     await visitor.state("completed")
     await visitor.sees(".flow .flow [data-job]", "completed")
     await visitor.sees(".job-flow .head", "2 children: 2 completed")
