@@ -114,7 +114,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command `tailrace` of a fresh environment that has the wheel; what it needs is lent by this environment."""
     home = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", home, "install"]
+    pip = [sys.executable, "-m", "pip", "--python", str(home), "install"]
     subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", "--no-compile", wheel], check=True)
     packages = sysconfig.get_path("purelib", vars={"base": str(home)})
     (Path(packages) / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
