@@ -47,7 +47,7 @@ class Desk(Protocol):
     async def spawn(
         self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
     ) -> list[Any]:
-        """Bring jobs in line; what the store answers, page by page."""
+        """Submit jobs; what the store answers, page by page."""
 
     async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> tuple[list[str], list[Any]]:
         """The same for the children that a job carries; their ids as well."""
@@ -76,7 +76,7 @@ class Attempt(Flows[Args, Opened]):
         self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
 
     async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
-        """Show a step to those who watch the job. A second report of the same step by this attempt is not shown.
+        """Show a step to the clients that watch the job. A second report of the same step by this attempt is not shown.
 
         `step` is a number from 0, up to `of` where that is said, or a name. What cannot be shown is a `TypeError` or a
         `ValueError` that names the argument, and nothing is sent; a job with `max_events` events is a `ValueError` too.
@@ -200,7 +200,7 @@ class Attempt(Flows[Args, Opened]):
         return self._brought([join_id(platform, key) for key, _ in jobs], pages)
 
     async def join_flow(self, nodes: Sequence[FlowNode]) -> None:
-        """Bring the children that this job carries in line, and wait until all of them have completed."""
+        """Submit the children that this job carries, and wait until all of them have completed."""
         memory = await self.recall()
         ids, pages = await self._desk.spawn_flow(self.claim, nodes)
         self._brought(ids, pages)
@@ -219,7 +219,7 @@ class Attempt(Flows[Args, Opened]):
             answers += [each.decode() for each in page]
         for each, answer in zip(ids, answers, strict=True):
             if answer in WHY_NOT:
-                raise ValueError(f"job {each} cannot be brought in line: {WHY_NOT[answer]}")
+                raise ValueError(f"job {each} cannot be submitted: {WHY_NOT[answer]}")
         return answers
 
     def _refuse_spawn(self, answer: Any) -> None:

@@ -33,7 +33,7 @@ def timed_out(rules: Policy, age_seconds: float) -> Failed:
 def again_after(
     outcome: Failed, failures: int, age_seconds: float, rules: Policy, backoff: Callable[[int], float] | None = None
 ) -> Again:
-    """Whether and when a job is tried again after so many failures: by its handler's own rule, or by its platform's."""
+    """Whether and when a job is tried again after `failures`: by its handler's own rule, or by its platform's."""
     seconds = pause_seconds(rules, failures, random.random())
     if backoff:
         try:
@@ -45,7 +45,7 @@ def again_after(
 
 
 def pause_seconds(rules: Policy, failures: int, chance: float) -> float:
-    """The pause after so many failures; `chance`, from 0 to 1, decides about the part that jitter leaves open."""
+    """The pause after `failures`; `chance`, from 0 to 1, decides about the part that jitter leaves open."""
     pause = rules.backoff_seconds
     if rules.backoff == "exponential":
         pause *= 2.0 ** min(failures - 1, 64)

@@ -28,7 +28,7 @@ class Steers(Exception):
 
 
 class Delay(Steers):
-    """Raised by a handler: try this job again in so many seconds, or at a time. Not a failure."""
+    """Raised by a handler: try this job again after `seconds`, or at a time. Not a failure."""
 
     def __init__(self, seconds: float | None = None, *, until: datetime | None = None) -> None:
         """`until` has an offset from UTC; a time that has passed means at once."""
@@ -37,7 +37,7 @@ class Delay(Steers):
 
 
 class RateLimited(Delay):
-    """Raised by a handler: a server it asked wants a pause; no job of the platform starts for so many seconds."""
+    """Raised by a handler: a server it asked wants a pause; no job of the platform starts for `seconds`."""
 
 
 class Waiting(Steers):

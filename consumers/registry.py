@@ -52,7 +52,7 @@ class Handler(Struct, frozen=True):
     kind: str
     function: Callable[[Any], Any]
     decode: Callable[[bytes], Any]
-    backoff: Backoff | None = None  # seconds to wait after so many failures; else the platform's rule
+    backoff: Backoff | None = None  # seconds to wait after this many failures; else the platform's rule
     run_in: RunIn = "loop"
     hooks: tuple[Hook, ...] = ()  # the first is the outermost
     direct: bool = True  # its function is called as it is: in the loop, with nothing around it
@@ -205,8 +205,8 @@ def _types(kind: str, function: Callable[..., Any]) -> Any:
     for what, foreign in (("args", unreadable(args)), ("result", unwritable(hints.get("return", Any)))):
         if foreign:
             raise BadConfiguration(
-                f"the {what} of the kind {kind!r} cannot be kept as JSON: {name} says {foreign}, which is no Struct, "
-                "dataclass, pydantic model or builtin type"
+                f"the {what} of the kind {kind!r} cannot be kept as JSON: {name} says {foreign}, which is not "
+                "a Struct, dataclass, pydantic model or builtin type"
             )
     try:
         decoder(args)

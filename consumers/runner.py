@@ -59,7 +59,7 @@ class ProcessContext(Struct, frozen=True):
     obey_seconds: float = 5.0  # how long a cancelled handler may take to stop
     tell_refused: Callable[[str, int, int], None] = lambda job_id, attempt, writes: None  # of late writes
     counters: ConsumerCounters = field(default_factory=ConsumerCounters)
-    outbound: Outbound | None = None  # None: no attempt brings jobs in line
+    outbound: Outbound | None = None  # None: no attempt submits jobs
 
 
 class Runner:
@@ -289,7 +289,7 @@ class Runner:
     async def spawn(
         self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
     ) -> list[Any]:
-        """Bring jobs of an attempt in line; what the store answers, page by page."""
+        """Submit the jobs of an attempt; what the store answers, page by page."""
         outbound = self._process.outbound
         assert outbound
         told = {"traceparent": trace_of(claim), **options}
@@ -353,5 +353,5 @@ class Runner:
 
 
 def trace_of(claim: Claim) -> str | None:
-    """The traceparent of what an attempt brings in line: of the open span, else that of its own job."""
+    """The traceparent of what an attempt submits: of the open span, else that of its own job."""
     return current_traceparent() or handed_options(claim.options).traceparent

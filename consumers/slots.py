@@ -54,7 +54,7 @@ class Room:
         return bool(self._emptying) and ring not in self._emptying
 
     def empty_for(self, ring: Ring, wanted: bool) -> None:
-        """A job of a platform waits until nothing else runs here, or does no longer."""
+        """A job of a platform waits until nothing else runs here, or waits no more."""
         if wanted and ring not in self._emptying:
             self._emptying.append(ring)
         elif not wanted and ring in self._emptying:

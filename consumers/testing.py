@@ -99,8 +99,8 @@ async def run_handler(
     `Flow`: the job at the root of a tree, with the args of that, which gets its children first.
 
     `attempt` is its number and `failures` how many failed before it; `policy` decides what follows. With `cancel_after`
-    the job is asked to stop after so many seconds: it ends cancelled, unless it was quicker. `saved` is what steps gave
-    in earlier attempts, for `attempt` 2 and later: the `steps` of the outcome before. `signals` are those that have
+    the job is asked to stop after that many seconds: it ends cancelled, unless it was quicker. `saved` is what steps
+    gave in earlier attempts, for `attempt` 2 and later: `steps` of the outcome before. `signals` are those that have
     come, by name: their data, or `TimeoutError` for one that did not come in time. `children` stand in for the handlers
     of children, by kind: each gets the args, and returns the result or raises; a child of another kind does not end.
     `state` stands in for what the lifespan of the handlers opens; without it the lifespan is entered and left. A
@@ -208,7 +208,7 @@ class StandIn(Committer):
         return [b"ready", encode(given)] if said["name"] in self._signals else None
 
     def bring(self, new: NewJob) -> bytes:
-        """A job is brought in line; a child ends at once, if its kind has a stand-in."""
+        """A job is submitted; a child ends at once, if its kind has a stand-in."""
         job = new.job
         args = msgspec.json.decode(bytes(unseal(job.args).args) if job.flow else job.args)
         self.brought.append(BroughtJob(job.id, job.platform, job.kind, args, new.child))
@@ -259,7 +259,7 @@ class StandIn(Committer):
 
 
 class StandInOutbound(Outbound):
-    """Takes the jobs that an attempt brings in line, for any platform."""
+    """Takes the jobs that an attempt spawns or submits, for any platform."""
 
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in

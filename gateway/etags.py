@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from tailrace.gateway.replies import raw_reply
 
-ASK_AGAIN = "private, no-cache"  # it may be kept by whom it was told, and is asked for again before it is used
+ASK_AGAIN = "private, no-cache"  # a browser may keep it, and asks again before it uses it
 NOT_MODIFIED = 304
 
 _TAG = re.compile(rb'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')
@@ -30,7 +30,7 @@ def asked_for(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
 
 
 def is_known(asked: bytes | None, etag: bytes | None) -> bool:
-    """Whether the client has what we would tell, compared weakly. Whatever is no list of tags asks nothing."""
+    """Whether the client has what we would tell, compared weakly. A header that is not a list of tags asks nothing."""
     if asked is None:
         return False
     if asked.strip(b" \t") == b"*":

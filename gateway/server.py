@@ -171,7 +171,7 @@ class Connection(HttpToolsProtocol):
             self._hang_up(problem(Code.TOO_SLOW, TOO_SLOW, {"Connection": "close"}))
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP at all is a problem too. It never gets into the answer to what came before it."""
+        """Bytes that are not HTTP get a problem too. It never gets into the answer to what came before it."""
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         if answering and not cycle.response_started and not cycle.more_body:  # a whole request: answer it, and no more
@@ -271,7 +271,7 @@ def collect_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 50, 100)  # of so many, a look takes some 4 ms
+    gc.set_threshold(20_000, 50, 100)  # a look at this many takes some 4 ms
 
 
 def bind(host: str, port: int) -> socket.socket:

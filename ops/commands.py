@@ -15,7 +15,7 @@ class Command(NamedTuple):
     help: str
     arguments: tuple[Argument, ...] = ()
     role: str = ""
-    """The package whose own command line this is."""
+    """The package that has this command line."""
     usage: str = ""
     """What it takes, where that cannot be told from its arguments."""
     more: str = ""
@@ -23,7 +23,7 @@ class Command(NamedTuple):
     module: str = ""
     """The module in `ops` behind it, when that is not `cli.<command>`."""
     takes_rest: bool = False
-    """What we do not know is no error: it is in `options.rest`, for the tool behind the command."""
+    """An unknown flag is not an error: it is in `options.rest`, for the tool behind the command."""
 
 
 def argument(*names: str, **settings: Any) -> Argument:
@@ -74,7 +74,7 @@ COMMANDS = {
             argument("--port", type=int, help="of the gateway (default: PORT, else 3989)"),
             DATA,
             argument("--platforms", metavar="A,B,…", help="start consumers for these only (default: all)"),
-            argument("--cluster", metavar="N", type=int, help="a cluster of so many primaries instead of one server"),
+            argument("--cluster", metavar="N", type=int, help="a cluster of N primaries instead of one server"),
         ),
         module="up.up",
     ),
@@ -171,7 +171,7 @@ COMMANDS = {
         "show who did what, newest first",
         (
             argument("platform", metavar="PLATFORM", nargs="?", help="on this one only (default: all)"),
-            argument("--limit", metavar="N", type=int, default=50, help="about so many (default: 50)"),
+            argument("--limit", metavar="N", type=int, default=50, help="about how many at most (default: 50)"),
             JSON,
             DATA,
         ),
@@ -246,7 +246,7 @@ COMMANDS = {
             argument("words", nargs="*", metavar="WORD", help="a platform to list; or what to do, where, and its name"),
             argument("--cron", metavar="EXPR", help="submit at these times: five fields, or six with seconds first"),
             argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
-            seconds("--every", "every_seconds", "submit every so many seconds, 1 or more"),
+            seconds("--every", "every_seconds", "submit each time this many seconds have passed, 1 or more"),
             argument(
                 "--missed",
                 metavar="HOW",

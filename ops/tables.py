@@ -14,7 +14,7 @@ from rich.text import Text
 from tailrace.ops.terminal import PIPE_WIDTH, STYLES, console, plain, say, style_of
 
 GAP = 2  # between two columns
-HEADING = 4  # so much of a heading is always there
+HEADING = 4  # this much of a heading is always shown
 SHORT = 10  # a text of this length is not broken into words
 WORD = 24  # a word of a column that may be cut stays whole up to here: a time, a type of error
 RIGHT = {

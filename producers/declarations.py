@@ -143,7 +143,7 @@ def result_as(kind: type[T], result: Any, job_id: str) -> T:
         return msgspec.convert(result, kind, dec_hook=model_from)
     except msgspec.ValidationError as error:
         field, why = misfit(error, kind, "result")
-        raise ValueError(f"job {job_id} has a result that is no {kind.__name__}: {field}: {why}") from error
+        raise ValueError(f"job {job_id} has a result that does not fit {kind.__name__}: {field}: {why}") from error
 
 
 def plain(args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it in line once.
+"""Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it into the queue once.
 
 A call whose answer was lost may have been carried out. It is repeated under the same keys for a little while, because
 the same key again is the same job. If it still fails, the error names the jobs that may exist.
@@ -32,7 +32,7 @@ from tailrace.streams.transitions import Transitions
 BATCH = 100  # plain jobs in one call: one or two milliseconds of the server's time
 LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process
 LARGE = 64 * 1024  # bytes of args: to write them in order takes milliseconds too
-WITH_OPTIONS = 5  # one with options takes the server as long as so many without
+WITH_OPTIONS = 5  # one with options takes the server as long as this many without
 SIZE = 8 * 1024  # bytes of args that take it as long as another job
 REPEAT_SECONDS = 2.0  # how long a call whose answer was lost is repeated; a caller waits for it
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5

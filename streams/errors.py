@@ -20,7 +20,7 @@
     ├── NoConsumer             no consumer serves the platform
     ├── WorkerShared           a consumer of the platform serves one that the caller may not use
     ├── ScheduleNotFound       no schedule of that name is kept
-    ├── Cancelled              somebody asked the job to stop while it ran
+    ├── Cancelled              the job was asked to stop while it ran
     └── Lost                   the fence refused a write: a newer attempt owns the job, or it has ended
 
 What a handler raises to steer its job (Delay, ...) is not an error and lives in `consumers.outcomes`.
@@ -166,7 +166,7 @@ class WorkerShared(TailraceError):
 
 
 class Cancelled(TailraceError):
-    """Somebody asked the job to stop; whatever its attempt does now, the job ends cancelled."""
+    """The job was asked to stop; whatever its attempt does now, the job ends cancelled."""
 
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} of job {job_id} is asked to stop")

@@ -95,7 +95,7 @@ class Keyspace(Struct, frozen=True):
         return f"{_start(self.namespace)}ticket:{digest}"
 
     def session(self, digest: str) -> str:
-        """Somebody who signed in on the page, by the hash of what their browser was given."""
+        """A person who signed in on the page, by the hash of what their browser was given."""
         return f"{_start(self.namespace)}session:{digest}"
 
     def incidents(self, receiver: str) -> str:

@@ -65,7 +65,7 @@ class Record(Struct, frozen=True):
     accepted_ms: int
     fingerprint: str
     band: str = "normal"
-    seq: int = 1  # of the last event before the job last came in line
+    seq: int = 1  # of the last event before the job last came into the queue
     attempt: int = 0
     nonce: str | None = None
     owner: str | None = None

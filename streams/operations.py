@@ -79,7 +79,7 @@ class AuditNote(NamedTuple):
         return call.note(act=self.act, key=key, said=self.said, done=done, token=self.token)
 
 
-NO_NOTE = AuditNote("", "", b"")  # nobody acted
+NO_NOTE = AuditNote("", "", b"")  # without an act
 
 
 class BrokenOperation(TailraceError):

@@ -60,7 +60,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     max_step_bytes: StepBytes = MAX_STEP_BYTES  # of all steps of a job; a step beyond is refused
     timeout_seconds: Seconds = 0.0  # how long one attempt may take; 0: any time
     lifetime_seconds: Seconds = 0.0  # how long a job may take from its first start, all attempts; 0: any time
-    share: Turn = 10  # one start in so many is for a lower band, so that none starves; 0: never
+    share: Turn = 10  # one start in this many is for a lower band, so that none starves; 0: never
     rate: Limit = 0  # starts within rate_seconds, over all consumers; 0: no limit
     rate_seconds: Window = 1.0
     max_running_per_key: Limit = 0  # jobs at a time with the same limit_key; 0: no limit
@@ -68,16 +68,16 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     key_rate_seconds: Window = 1.0
     order: Literal["block", "skip", "strict"] = "block"  # what others do while a job waits for another attempt
     keep_completed_seconds: Seconds = 3600.0
-    keep_completed: Limit = 100  # at most so many; never one that ended less than a minute ago; 0: any number
+    keep_completed: Limit = 100  # at most this many; never one that ended less than a minute ago; 0: any number
     keep_failed_seconds: Seconds = 86_400.0  # and cancelled ones
-    keep_failed: Limit = 0  # at most so many; 0: any number
+    keep_failed: Limit = 0  # at most this many; 0: any number
     durability: Durability = "primary"  # who has a write when it is answered: the primary, or replicas as well
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_retrying(Retrying(**{name: getattr(self, name) for name in Retrying.__struct_fields__}))
         if self.attempts > self.max_starts:
-            raise WrongField("attempts", "is above max_starts: so many attempts would never be opened")
+            raise WrongField("attempts", "is above max_starts: the job could never have that many attempts")
 
     def retrying(self, said: Retrying) -> "Policy":
         """These rules, where a job says nothing else. Raises `WrongField` when it contradicts them."""

@@ -27,7 +27,7 @@ def pairs(flat: Sequence[bytes]) -> dict[str, str]:
 def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | None:
     """A record as HGETALL tells it; None when there is no such job."""
     fields: dict[str, Any] = dict(pairs(flat))
-    if "state" not in fields or "entry" not in fields:  # not there, or only what somebody left of it
+    if "state" not in fields or "entry" not in fields:  # not there, or only a part of it is left
         return None
     for name in NUMBERS & fields.keys():
         fields[name] = int(fields[name])
@@ -83,7 +83,7 @@ def to_hints(
     for _, fields in entries:
         for name, event in zip(fields[::2], fields[1::2], strict=True):
             key, _, seq = name.decode(errors="replace").partition(" ")
-            # The number may be whatever somebody wrote there.
+            # The number may have been changed by hand.
             if wanted(key) and seq.isascii() and seq.isdigit() and len(seq) < 16:
                 hints.append(Hint(key, int(seq), expand(join_id(platform, key), event) if event else None))
     return hints

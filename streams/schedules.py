@@ -1,7 +1,7 @@
 """Schedules: what is submitted again and again, when its ticks are, and which of them are still wanted.
 
-Time is the store's, in milliseconds. Ticks of `every_seconds` lie on a grid that began with 1970: whoever computes them
-gets the same ones, and a schedule that is written anew loses none.
+Time is the store's, in milliseconds. Ticks of `every_seconds` lie on a grid that began with 1970: every process
+computes the same ones, and a schedule that is written again loses none.
 """
 
 import hashlib
@@ -47,7 +47,9 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     cron: str | None = None  # five fields, or six with seconds first
     every_seconds: float | None = None
     tz: str = "UTC"  # in which `cron` is read: a name of the IANA database
-    missed: Missed = "skip"  # what becomes of ticks while nobody ran: none, the last, or each of them is made up for
+    missed: Missed = (
+        "skip"  # what becomes of ticks while no consumer ran: none, the last, or each of them is made up for
+    )
     paused: bool = False
     in_file: bool = False  # a configuration file says it: `apply` names it once the file says it no more
 
@@ -164,7 +166,7 @@ def _ticks(schedule: Schedule, from_ms: int, *, reverse: bool = False) -> Iterat
 
 
 def moves(schedule: Schedule, tick_ms: int, now_ms: int, most: int) -> Sequence[Move]:
-    """What to do about a schedule that is due; of `all`, at most so many at a time."""
+    """What to do about a schedule that is due; of `all`, at most `most` at a time."""
     if schedule.paused:
         return [Move(tick_ms, None, None)]
     if schedule.missed == "all":
@@ -189,7 +191,7 @@ def encode_schedule(schedule: Schedule) -> bytes:
 
 
 def decode_schedule(definition: bytes) -> Schedule:
-    """Raises `WrongField` or a `ValueError` when somebody else wrote it."""
+    """Raises `WrongField` or a `ValueError` when Tailrace did not write it."""
     return msgspec.json.decode(definition, type=Schedule)
 
 
@@ -223,7 +225,7 @@ async def read_schedule(store: Store, keys: PlatformKeys, name: str) -> tuple[in
 
 
 async def read_schedules(store: Store, platforms: Sequence[PlatformKeys]) -> list[Planned]:
-    """Every schedule of these platforms, by name; what somebody else wrote there is passed over."""
+    """Every schedule of these platforms, by name; an entry that Tailrace did not write is passed over."""
     commands: list[Command] = []
     for keys in platforms:
         commands += [("HGETALL", keys["schedules"]), ("ZRANGE", keys["ticks"], 0, -1, "WITHSCORES")]

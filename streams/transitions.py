@@ -215,7 +215,7 @@ class Transitions:
         return word(await self.noted(platform, operation, note))
 
     async def agenda(self, platforms: Sequence[tuple[PlatformKeys, int]]) -> list[Agenda | BrokenOperation]:
-        """See which schedules are due on platforms, passing over the first so many of each.
+        """See which schedules are due on platforms, after passing over the given number of each.
 
         A platform with corrupt keys hides no other.
         """
@@ -299,7 +299,7 @@ class Transitions:
         return [broken(answer) or Tally(*map(int, answer)) for answer in answers]
 
     async def errors(self, platforms: Sequence[PlatformKeys], most: int) -> list[Errors | BrokenOperation]:
-        """How many failed jobs platforms keep, by the type of their error, in one call; so many types of each."""
+        """How many failed jobs platforms keep, by the type of their error, in one call; up to `most` types of each."""
         answers = await self.run([(keys, [call.errors(most=most)]) for keys in platforms])
         return [broken(answer) or to_errors(answer) for answer in answers]
 

@@ -180,6 +180,26 @@ def test_no_file_imports_from_a_test_file() -> None:
     ] == []
 
 
+UNCLEAR = re.compile(
+    r"\b(whoever|whomever|nobody|somebody|anew|so much|so many|spoilt|dead letters?|keep as it is|it did not happen"
+    r"|(?:it|which|that) is no (?!longer|more))\b",
+    re.IGNORECASE,
+)
+"""Words that name nothing, or that made readers stop: say which process, person, number or job it is."""
+
+
+def test_texts_name_what_they_mean() -> None:
+    texts = [path for path in SOURCES if path.suffix != ".lua" and "tests" not in path.relative_to(ROOT).parts]
+    texts += [*ROOT.glob("*.md"), *(path for room in PACKAGES for path in (ROOT / room).rglob("*.md"))]
+    unclear = [
+        f"{path.relative_to(ROOT)}:{number}: {found[0]}"
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := UNCLEAR.search(line))
+    ]
+    assert unclear == []
+
+
 def test_a_class_name_means_one_thing() -> None:
     named = [
         node.name

@@ -1,4 +1,4 @@
-"""The README is true: its handler runs, its commands exist, its links lead somewhere."""
+"""The README is true: its handler runs, its commands exist."""
 
 import json
 import re
@@ -55,12 +55,6 @@ def test_the_handler_has_about_fifteen_lines() -> None:
 def test_every_command_of_the_readme_exists() -> None:
     named = set(re.findall(r"(?:`|^    )(?:\$ )?(?:[A-Z_]+=\S+ )?(?:tailrace|python3 -m ops) (\w+)", README, re.M))
     assert {"up", "test", "race", "submit", "consume", "bench", "doctor"} <= named <= set(COMMANDS)
-
-
-def test_every_link_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", README):
-        if "://" not in target:
-            assert (CHECKOUT / target).exists(), target
 
 
 def test_the_picture_is_small() -> None:

@@ -1,4 +1,4 @@
-"""Waits and children: what an attempt may wait for without holding a slot, and the jobs that it brings in line."""
+"""Waits and children: what an attempt may wait for without holding a slot, and the jobs that it spawns or submits."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -37,7 +37,7 @@ class Child(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Flows(Steps[Args, Opened]):
-    """What a job waits for, and the jobs that it brings in line.
+    """What a job waits for, and the jobs that it spawns or submits.
 
     A wait ends the attempt, so that nothing holds a slot, a connection or memory meanwhile. The next attempt runs the
     handler again from its top: steps, waits that are over, spawns and joins answer from the store. Places in the code
@@ -50,7 +50,7 @@ class Flows(Steps[Args, Opened]):
     async def sleep(
         self, seconds: float | None = None, *, until: datetime | None = None, name: str | None = None
     ) -> None:
-        """Go on in so many seconds, or at a time, in another attempt; later attempts pass at once. Not a failure."""
+        """Go on after `seconds`, or at a time, in another attempt; later attempts pass at once. Not a failure."""
         length = checked_seconds(seconds_until(seconds, until))
         memory = await self.recall()
         place = memory.place("sleep", name)
@@ -244,7 +244,7 @@ class Flows(Steps[Args, Opened]):
 
 
 def too_many(job_id: str) -> ValueError:
-    return ValueError(f"job {job_id} would bring over {MOST_CHILDREN} jobs in line; spawn fewer, larger ones")
+    return ValueError(f"job {job_id} would spawn more than {MOST_CHILDREN} jobs; spawn fewer, larger ones")
 
 
 def first_failed(children: Sequence[Child[Any]], ends: dict[str, bytes]) -> ChildFailed | None:

@@ -1,4 +1,4 @@
-"""How the attempts of a consumer bring jobs in line, and how news for other platforms leaves at once."""
+"""How the attempts of a consumer submit jobs, and how news for other platforms leaves at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Outbound:
     async def check(
         self, child: bool, platform: str, kind: str, jobs: Sequence[tuple[str, bytes]], options: dict[str, Any]
     ) -> list[NewJob]:
-        """Jobs that may be brought in line, of keys and args. Raises `WrongField` if they can never be accepted."""
+        """Jobs that may be submitted, of keys and args. Raises `WrongField` if they can never be accepted."""
         told, turns, made = Options(**options), Turns(), []
         for number, (key, args) in enumerate(jobs, start=1):
             job = self._producer.check(Submission(platform, kind, msgspec.json.decode(args), key, told))
@@ -51,7 +51,7 @@ class Outbound:
         return made
 
     def nodes(self, parent: str, nodes: Sequence[FlowNode], trace: str | None) -> list[NewJob]:
-        """The children that a job carries, as they are brought in line. They were checked when it was accepted.
+        """The children that a job carries, as they are submitted. They were checked when it was accepted.
 
         `trace`: the traceparent of those that have none of their own.
         """

@@ -46,7 +46,7 @@ class ConsumerCollector(Collector):
         yield from times(seen.platforms)
         reclaims = CounterMetricFamily(
             "tailrace_reclaims",
-            "Jobs that went back in line unfinished: `lost`, taken from a silent consumer by this one; "
+            "Jobs that went back into the queue unfinished: `lost`, taken from a silent consumer by this one; "
             "`released`, handed back by this one.",
             labels=["platform", "reason"],
         )

@@ -89,7 +89,7 @@ def is_ours(headers: Sequence[tuple[bytes, bytes]], allowed: frozenset[str], *, 
 
 
 class Strangers:
-    """Without keys everybody who reaches us may do everything, so pages of strangers must not reach us."""
+    """Without keys every caller may do everything, so pages of other origins must not reach the gateway."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed

@@ -195,7 +195,7 @@ class Following:
         elif exchange.status != 200:
             await self._refused(exchange)
         elif not exchange.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            raise NotAGateway(f"{self._address.netloc} answered with something that is no stream of events", self._job)
+            raise NotAGateway(f"{self._address.netloc} did not answer with a stream of events", self._job)
         elif (encoding := exchange.headers.get("content-encoding", "").strip().lower()) not in {"", "identity"}:
             sentence = f"{self._address.netloc} answered in {encoding[:20]!r}: let no proxy compress streams"
             raise NotAGateway(sentence, self._job)
@@ -251,7 +251,7 @@ class Following:
         try:
             return msgspec.json.decode(data, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise NotAGateway(f"{self._address.netloc} told an event that is no JSON object", self._job) from error
+            raise NotAGateway(f"{self._address.netloc} sent an event that is not a JSON object", self._job) from error
 
     # From one connection to the next
 

@@ -1,4 +1,4 @@
-"""Dead letters: failed jobs, counted, listed, tried again and removed."""
+"""Failed jobs: counted, listed, tried again and removed."""
 
 from typing import Annotated, Final
 

@@ -51,7 +51,7 @@ class FlowBody(JobBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FlowAccepted(Struct, frozen=True):
-    """The root, in line, and the ids that its children will have once it has started."""
+    """The root, in the queue, and the ids that its children will have once it has started."""
 
     jobId: JobId
     children: list[JobId]
@@ -59,7 +59,7 @@ class FlowAccepted(Struct, frozen=True):
 
 
 class FlowJobSeen(Struct, frozen=True):
-    """A job of a flow; `total` is how many jobs it brought in line itself, `children` those that this answer holds."""
+    """A job of a flow; `total` is how many jobs it spawned or submitted, `children` those in this answer."""
 
     jobId: JobId
     kind: Word | None

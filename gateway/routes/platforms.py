@@ -103,7 +103,7 @@ WAIT: Final = Parameter(
     {"enum": ["0", "1"], "default": "1"},
 )
 STATE: Final = Parameter("State", "query", "state", "Which jobs.", {"enum": list(get_args(JobStatus))}, required=True)
-PAGE_LIMIT: Final = Parameter("PageLimit", "query", "limit", "At most so many.", up_to(MOST, default=LIMIT))
+PAGE_LIMIT: Final = Parameter("PageLimit", "query", "limit", "How many at most.", up_to(MOST, default=LIMIT))
 PAGE_AFTER: Final = Parameter(
     "PageAfter", "query", "after", "The `next` of the page before.", {"type": "string", "maxLength": 200}
 )
@@ -114,7 +114,7 @@ ON: Final = Parameter(
     "Only acts on this platform and its jobs.",
     {"type": "string", "pattern": f"^{PLATFORM_FORM}$"},
 )
-AT_MOST: Final = Parameter("AuditLimit", "query", "limit", "About so many.", up_to(MOST_ACTS, default=ACTS))
+AT_MOST: Final = Parameter("AuditLimit", "query", "limit", "About how many at most.", up_to(MOST_ACTS, default=ACTS))
 BEFORE: Final = Parameter(
     "AuditBefore", "query", "before", "The `next` of the page before.", {"type": "string", "maxLength": 40}
 )
@@ -208,7 +208,7 @@ async def list_acts(backend: Backend, request: Request) -> AuditPage:
 
 
 async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
-    """The consumers; who does not know them yet waits for a beat, unless the request says `wait=0`."""
+    """The consumers. A gateway that does not know them yet waits for a beat, unless the request says `wait=0`."""
     wait = request.query_params.get("wait", "1")
     if wait not in {"0", "1"}:
         raise WrongField("wait", "must be 0 or 1")

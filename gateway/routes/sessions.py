@@ -89,7 +89,7 @@ async def sign_in(backend: Backend, request: Request, body: SessionBody) -> Repl
         raise unauthorized()
     key = known(backend.settings.keys.find(secret))
     if before := cookie_of(request.scope["headers"]):
-        await backend.pouch.close(before)  # who signs in again leaves nothing open behind
+        await backend.pouch.close(before)  # signing in again ends the earlier session
     session = await backend.pouch.open(key)
     cookie = f"{COOKIE}={session}; {cookie_path()}; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
     # We may stand behind a proxy that speaks TLS for us; the browser knows, and names its origin.

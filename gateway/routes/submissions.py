@@ -85,7 +85,7 @@ class WorkflowBody(Body, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """A job in line, or the one that this request is the same as."""
+    """A job in the queue, or the one that this request is the same as."""
 
     jobId: JobId
     status: JobStatus

@@ -24,7 +24,7 @@ def rate(name: str, what: str, unit: str, count: int, seconds: float, *, beside:
 
 
 def spread(name: str, what: str, unit: str, values: Iterable[float]) -> Figure:
-    """How values are spread: each percentile is one of them, the smallest that so many are not above."""
+    """How values are spread: each percentile is one of them: the smallest that this share does not exceed."""
     ordered = sorted(values)
     p50, p90, p99 = (round(ordered[max(0, -(-len(ordered) * part // 100) - 1)], 3) for part in (50, 90, 99))
     return Figure(name, what, unit, p50=p50, p90=p90, p99=p99)

@@ -102,7 +102,7 @@ class LiveClients:
 
 @asynccontextmanager
 async def open_clients(address: tuple[str, int], job_id: str, count: int) -> AsyncIterator[LiveClients]:
-    """So many clients; each is connected and has heard that the job waits. From here on they count."""
+    """Live clients, each connected and told that the job waits. From here on they count."""
     clients: list[LiveClient] = []
     loop = asyncio.get_running_loop()
     try:

@@ -91,12 +91,12 @@ class Bench:
         async def look() -> bool:
             return bool(await self.store.command("HLEN", keys["beats"]) == consumers)
 
-        await self.workbench.until("the consumer beats", look)
+        await self.workbench.until("the consumer did not beat", look)
 
     async def work(self, keys: PlatformKeys, job_keys: Sequence[str]) -> tuple[int, float]:
         """Have these jobs done by one consumer; how many it did, and in how many seconds.
 
-        The time is the store's: from the first start to the last end. Nobody is disturbed to take it.
+        The time is the store's: from the first start to the last end. Nothing is disturbed to take it.
         """
         with self.workbench.consumer(keys):
             await self.workbench.within(WORK_SECONDS, lambda: self.empty(keys))
@@ -186,7 +186,7 @@ async def latency(bench: Bench, keys: PlatformKeys) -> list[Figure]:
             now = time.monotonic()
             asked[await bench.submit(keys, "stamp", PAYLOAD)] = now
             await anyio.sleep(GAP_SECONDS)
-        await bench.workbench.until("all jobs end", lambda: bench.empty(keys))
+        await bench.workbench.until("some jobs had not ended", lambda: bench.empty(keys))
     delays = [1000 * (await bench.began(keys, key) - at) for key, at in asked.items()][WARM_UP:]
     return [spread("latency", f"submit to the handler's start, {len(delays)} lone jobs", "ms", delays)]
 
@@ -200,12 +200,12 @@ async def recovery(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     with bench.workbench.consumer(keys, "a", pace) as a, bench.workbench.consumer(keys, "b", pace) as b:
         await bench.beating(keys, 2)
         key = await bench.submit(keys, "hold", PAYLOAD)
-        await bench.workbench.until("the job starts", running)
+        await bench.workbench.until("the job had not started", running)
         await anyio.sleep(2 * pace.beat)  # into the job: its lease has been beaten for
         owner = (await read_record(bench.store, keys, key)).owner or ""
         killed = time.monotonic()
         (a if owner.startswith("a.") else b).kill()
-        await bench.workbench.until("the job is taken over and ends", lambda: bench.empty(keys))
+        await bench.workbench.until("the job was not taken over and ended", lambda: bench.empty(keys))
     what = f"kill -9 to the next attempt (deadline {pace.deadline:g} s, look every {pace.reap:g} s)"
     return [Figure("recovery", what, "s", value=round(await bench.began(keys, key) - killed, 3))]
 
@@ -245,7 +245,7 @@ async def memory(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     job_keys += await bench.fill(keys, "steps", count)
     waiting = await used_bytes(bench) - some
     done, _ = await bench.work(keys, job_keys)
-    await bench.store.command("DEL", keys["events"])  # the live feed is capped: it is no job's
+    await bench.store.command("DEL", keys["events"])  # the live feed is capped: it belongs to no job
     ended = await used_bytes(bench) - empty
     what = f"memory of an ended job, {benchjobs.STEPS} steps reported"
     return [
@@ -262,7 +262,7 @@ async def used_bytes(bench: Bench) -> int:
         fields.update(info_fields(await bench.store.command("INFO", "memory")))
         return fields.get("lazyfree_pending_objects", "0") == "0"
 
-    await bench.workbench.until("the store frees what was deleted", calm)
+    await bench.workbench.until("the store had not freed what was deleted", calm)
     return int(fields["used_memory"])
 
 

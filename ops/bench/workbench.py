@@ -92,12 +92,12 @@ class Workbench:
         async def look() -> bool:
             return await anyio.to_thread.run_sync(is_ready, HOST, port)
 
-        await self.until("the gateway is ready", look)
+        await self.until("the gateway was not ready", look)
 
     async def until(self, what: str, happens: Callable[[], Awaitable[bool]]) -> None:
-        """Wait until it happens; what is meant to run meanwhile must not end."""
+        """Wait until it happens; `what` says that it did not. What is meant to run meanwhile must not end."""
         if not await self.within(PATIENCE_SECONDS, happens):
-            raise TailraceError(f"in {PATIENCE_SECONDS:g} s it did not happen that {what}")
+            raise TailraceError(f"after {PATIENCE_SECONDS:g} s, {what}")
 
     async def within(self, seconds: float, happens: Callable[[], Awaitable[bool]]) -> bool:
         """Wait until it happens, not longer than this; whether it did."""

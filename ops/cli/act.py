@@ -77,7 +77,7 @@ async def drop(client: Tailrace, options: argparse.Namespace) -> Answer:
 async def pause(client: Tailrace, options: argparse.Namespace) -> Answer:
     name = options.platform
     already, by, since = await client.pause(name, by=who(options))
-    done = f"was paused already, by {by or 'somebody'} at {since}" if already else "paused"
+    done = f"was paused already{f', by {by}' if by else ''} at {since}" if already else "paused"
     resume = command(f"resume {name}", options.data)
     facts = {"platform": name, "paused": True, "pausedBy": by, "pausedSince": since}
     return facts, f"{name} {done}; `{resume}` lets it go on"
@@ -109,4 +109,4 @@ def who(options: argparse.Namespace) -> str:
     try:
         return getpass.getuser()[:LONGEST_NAME]
     except (OSError, KeyError):  # no name for this user id, as in some containers
-        return "somebody"
+        return "unknown"

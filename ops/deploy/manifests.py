@@ -1,6 +1,6 @@
 """The Kubernetes manifests of the consumers: one Deployment for each worker of the compose project.
 
-`python3 -m tailrace.ops.deploy.manifests` in a checkout writes them anew; a test holds the files to this table.
+`python3 -m tailrace.ops.deploy.manifests` in a checkout writes them again; a test holds the files to this table.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The users of the store, one for each role, as a server reads them with `aclfile`.
 
-`python3 -m tailrace.ops.deploy.users` in a checkout writes `users.acl` anew; a test holds the file to what is sent.
+`python3 -m tailrace.ops.deploy.users` in a checkout writes `users.acl` again; a test holds the file to what is sent.
 """
 
 from pathlib import Path

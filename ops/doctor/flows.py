@@ -1,4 +1,4 @@
-"""Does every flow go on? Jobs that await what will never come, and news between platforms that nobody delivers."""
+"""Does every flow go on? Jobs that await what will never come, and news between platforms that no process delivers."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 

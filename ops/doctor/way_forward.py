@@ -116,7 +116,7 @@ def obstacle(state: State, where: Where) -> str | None:
     if state is State.RUNNING and not where.leased:
         return "it runs, but no consumer holds its lease: none will take it over"
     if not where.in_line and state is not State.RUNNING:  # a running job can end without it
-        return "its entry is gone from the line"
+        return "its entry is gone from the queue"
     if state is State.DELAYED and not where.due:
         return "it is delayed, but no time is set for it: nothing will wake it"
     if state is State.WAITING and where.handed_out and not where.in_front:
@@ -125,7 +125,7 @@ def obstacle(state: State, where: Where) -> str | None:
 
 
 async def why_parked(store: Store, keys: PlatformKeys, record: Record) -> str | None:
-    """A job beside the line waits for its order or for its limit key. None: another job will bring it back."""
+    """A job beside the queue waits for its order or for its limit key. None: another job will bring it back."""
     marks = marks_of(record.marks)
     if limit := marks.get("limit"):
         parked, alarm, count = await store.commands(
@@ -170,7 +170,7 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
     fronts = [job for name in FRONTS async for page in members(store, keys[name]) for job in page]
     for job, state, _ in await read_states(store, keys, fronts):
         if state != State.WAITING:
-            says = "it stands at the front of the line, but does not wait"
+            says = "it is at the front of the queue, but does not wait"
             findings.append(wrong(keys.platform, says, MEND, job=job, remedy=f"tidy front {job}"))
     for band in BANDS:
         findings += await check_entries(store, keys, band)
@@ -201,7 +201,7 @@ async def check_flow(store: Store, platforms: Iterable[str]) -> list[Finding]:
     for each in await take_overviews(store, platforms):
         if each.paused:
             since = f" since {each.paused_since}" if each.paused_since else ""
-            says = f"is paused by {each.paused_by or 'somebody'}{since}: nothing starts"
+            says = f"is paused{f' by {each.paused_by}' if each.paused_by else ''}{since}: nothing starts"
             notes.append(advice(each.platform, says, f"{PROGRAM} resume {each.platform}"))
         if each.held_seconds:
             says = f"a handler met a rate limit: nothing starts for {each.held_seconds:.1f} s"
@@ -217,7 +217,7 @@ async def check_entries(store: Store, keys: PlatformKeys, band: str) -> list[Fin
         states = await read_states(store, keys, jobs)
         for (entry, _), (job, state, _) in zip(entries, states, strict=True):
             if state is None:
-                says = f"it stands in the line {band}, but no such job is kept"
+                says = f"it is in the queue {band}, but no such job is kept"
                 remedy = f"tidy entry {band} {entry.decode()}"
                 findings.append(wrong(keys.platform, says, MEND, job=job, remedy=remedy))
         start = "(" + entries[-1][0].decode()

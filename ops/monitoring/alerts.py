@@ -48,9 +48,13 @@ class QuietHours(Struct, frozen=True):
         try:
             return cls(day_time.fromisoformat(begin.strip()), day_time.fromisoformat(end.strip()), ZoneInfo(zone))
         except ZoneInfoNotFoundError:
-            raise WrongField("--tz", f"{zone} is no time zone such as Europe/Berlin") from None
+            raise WrongField(
+                "--tz", f"{zone} is not a known time zone; expected a name such as Europe/Berlin"
+            ) from None
         except ValueError:
-            raise WrongField("--quiet", f"{text} is no span of time such as 22:00-07:00") from None
+            raise WrongField(
+                "--quiet", f"{text} is not a span of time; expected two times such as 22:00-07:00"
+            ) from None
 
     def holds(self, now: datetime) -> bool:
         at = now.astimezone(self.zone).time()

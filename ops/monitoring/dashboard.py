@@ -103,7 +103,7 @@ ROWS: Final = (
                 {"{{platform}}": f"increase(tailrace_lost_attempts_total{{{OF}}}[$__rate_interval])"},
             ),
             Panel(
-                "Jobs back in line",
+                "Jobs back in the queue",
                 {
                     "{{platform}} {{reason}}": "sum by (platform, reason) "
                     f"(increase(tailrace_reclaims_total{{{OF}}}[$__rate_interval]))"

@@ -1,4 +1,4 @@
-"""What an alert says in Slack and in Discord. Whatever a worker or a platform is called, it mentions nobody."""
+"""What an alert says in Slack and in Discord. No name of a worker or platform in it can mention a person."""
 
 import re
 from typing import Final

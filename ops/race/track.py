@@ -94,7 +94,7 @@ class Racetrack:
         with ExitStack() as ends:
             others = self._owners()
             runners = {name: ends.enter_context(self._consumer(name)) for name in ("worker-1", "worker-2")}
-            eventually("both workers beat", lambda: len(self._owners() - others) == len(runners))
+            eventually("one of the workers did not beat", lambda: len(self._owners() - others) == len(runners))
             monitor = Monitor(self._family.url, show)
             ends.callback(monitor.stop)
             monitor.start()
@@ -164,7 +164,7 @@ class Racetrack:
         wanted = (split_id(job)[1], status, attempt)
         write = monitor.wait_for(lambda w: (w.job, w.status, w.attempt) == wanted, PATIENCE_SECONDS)
         if write is None:
-            raise TailraceError(f"attempt {attempt} of {job} did not say {status} in {PATIENCE_SECONDS:g} s")
+            raise TailraceError(f"attempt {attempt} of {job} was not {status} after {PATIENCE_SECONDS:g} s")
         return write
 
     def _now(self) -> float:
@@ -212,7 +212,7 @@ def open_track(folder: Path) -> Iterator[Racetrack]:
             "TAILRACE_CONFIG": None,
         }
         with family.running("gateway", launch.command("tailrace.gateway"), **told):
-            eventually("the gateway is ready", lambda: is_ready(HOST, port))
+            eventually("the gateway was not ready", lambda: is_ready(HOST, port))
             yield Racetrack(family, client, port)
 
 
@@ -246,5 +246,5 @@ def eventually(what: str, happens: Callable[[], bool]) -> None:
     patience = time.monotonic() + PATIENCE_SECONDS
     while not happens():
         if time.monotonic() > patience:
-            raise TailraceError(f"in {PATIENCE_SECONDS:g} s it did not happen that {what}")
+            raise TailraceError(f"after {PATIENCE_SECONDS:g} s, {what}")
         time.sleep(0.02)

@@ -17,7 +17,7 @@ class StreamWatcher(threading.Thread):
     """Gathers what a job's stream tells, until the stream says that this was all."""
 
     def __init__(self, address: tuple[str, int], job_id: str, *, leaves_after: int = 0) -> None:
-        """With `leaves_after` the connection is cut after so many events, again and again."""
+        """With `leaves_after` the connection is cut after this many events, again and again."""
         super().__init__(name=f"watcher of {job_id}", daemon=True)
         self._address = address
         self._path = f"/research/stream/{job_id}"

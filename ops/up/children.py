@@ -53,7 +53,7 @@ class Family:
         self.url = url
         self.logs = logs
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._read_end, self._write_end = os.pipe()  # nobody writes: the pipe closes when this process ends
+        self._read_end, self._write_end = os.pipe()  # never written to: the pipe closes when this process ends
 
     def close(self) -> None:
         """Let go of the lifeline: children that still live end at once."""

@@ -153,7 +153,7 @@ def socket_of(folder: Path) -> Path:
 
 
 def make_short_folder(folder: Path) -> None:
-    """A folder for sockets in a place where every user may write: nobody but us may have made it."""
+    """A folder for sockets in a place where every user may write: it must be ours."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()

@@ -227,7 +227,7 @@ def _submitting(keys: PlatformKeys, parcel: Parcel) -> Operation:
 
 
 def _to_parcel(entry: str, flat: Sequence[bytes]) -> Parcel:
-    """An entry; its action is empty if nobody here has written it."""
+    """An entry; its action is empty if Tailrace did not write it."""
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     action = fields.get(b"do", b"")
     parent, child = (fields.get(name, b"").decode(errors="replace") for name in (b"parent", b"child"))

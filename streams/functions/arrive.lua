@@ -5,5 +5,5 @@
 -- ARGV  key    the parent's key
 --       child  the id of the child
 --       event  of its end, as a history keeps it without an id; `reopened`: the child runs again
--- Returns  ok | again | foreign: it is no child of this job | missing
+-- Returns  ok | again | foreign: it is not a child of this job | missing
 return flows.arrive(record, key, child, event)

@@ -5,7 +5,7 @@
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       event  attempt, status, worker and result, as they are kept
--- Returns  ok | cancelled | large: its parent cannot keep so much, and nothing changed | again | lost
+-- Returns  ok | cancelled | large: its parent cannot keep a result of that size, and nothing changed | again | lost
 local job, refused = lease.own(record, key, nonce, 'completed')
 if not job then
   return refused

@@ -6,7 +6,7 @@
 --       nonce   the fence: refused unless it is the current one
 --       number  of the join, another one for each join of each attempt
 --       ids     of children, separated by spaces
--- Returns  for each the event of its end without an id, nothing while it has not ended, `?` if it is no child of this job; fewer than asked for if they are large; or lost | cancelled
+-- Returns  for each the event of its end without an id, nothing while it has not ended, `?` if it is not a child of this job; fewer than asked for if they are large; or lost | cancelled
 local job, refused = lease.at_work(record, key, nonce)
 if not job then
   return refused

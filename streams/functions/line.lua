@@ -5,7 +5,7 @@
 -- ARGV  key     the job's key
 --       owners  the consumers of its platform that are alive, separated by spaces
 -- Rules  max_running max_running_per_process lane order rate rate_ms max_running_per_key key_rate key_rate_ms
--- Returns  seven lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly so many> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; <1: as many run as may> <1: as many in its lane> <1: as many in each of the consumers>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
+-- Returns  seven lists, nothing where nothing holds it up: <now in ms> <paused by> <held until> <closed by the rate until> <how many run> <1: it is on its last chance>; <how many stand before it> <1: exactly> <the last of them>, or nothing of it; <1: as many of its limit key run as may> <closed by the rate of its limit key until> <how many wait for it before this one>; <the job of its order that it waits for> <1: which runs> <the job that nothing starts before>; <1: as many run as may> <1: as many in its lane> <1: as many in each of the consumers>; key and marks, in turn, of some that run; each platform of its lane where something runs, and how much
 local PAGE = 100 -- entries that are looked at from either end of its line, and leases
 local state, job = places.standing(record)
 

@@ -86,7 +86,7 @@ def _head(attempt: int, status: str, worker: str) -> bytes:
 
 
 def expand(job_id: str, kept: bytes) -> bytes:
-    """The event a client gets. What nobody here has written stays as it is; the fold will see to it."""
+    """The event a client gets. An entry that Tailrace did not write stays as it is; the fold decides about it."""
     parts = kept.split(b" ", 4)
     if len(parts) != 5:
         return kept

@@ -4,9 +4,9 @@ Shown are
   - events of this job that are whole: one line of JSON with all the fields of an event,
   - each number once, each step once per attempt, and what has no step once per attempt and status,
   - nothing of an attempt once a newer one was shown, nor of its work once it has left its job,
-  - nothing after the end, unless somebody reopened the job: a new life, with one end of its own.
+  - nothing after the end, unless the job was reopened: a new life, with one end of its own.
 
-The store's fence already writes such logs. The fold holds when somebody writes into them by hand.
+The store's fence already writes such logs. The fold holds even for logs that were changed by hand.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from tailrace.streams.states import TERMINAL, Status
 
 
 class Head(Struct, frozen=True):
-    """What the fold needs to know of an event; the rest of its bytes is nobody's business here."""
+    """What the fold needs to know of an event; the rest of its bytes does not matter here."""
 
     id: Annotated[str, Meta(pattern=r"^[0-9]+-[0-9]+\Z", max_length=64)]
     seq: int

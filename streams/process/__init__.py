@@ -1,1 +1,1 @@
-"""What every process of ours needs: settings, logs, how it starts and with whom it ends."""
+"""What every process of ours needs: settings, logs, how it starts and ends."""

@@ -34,7 +34,7 @@ SECRETS = re.compile(
 
 
 def mask(text: str) -> str:
-    """The text without what would let somebody in."""
+    """The text without secrets."""
     return SECRETS.sub(lambda found: f"{found[found.lastgroup or 0]}***", text)
 
 

@@ -41,7 +41,7 @@ class Supervised(ABC):
 
     @abstractmethod
     def report(self, end: int | OSError, pause: float) -> None:
-        """Say how it ended, or why it cannot be started, and that the next start follows after so many seconds.
+        """Say how it ended, or why it cannot be started, and that the next start follows after `pause` seconds.
 
         Raises what makes another start useless.
         """
@@ -119,7 +119,7 @@ async def end_all(children: Sequence[Supervised], seconds: float, shutdown: Shut
 
 
 async def exited(process: Process, seconds: float = math.inf) -> bool:
-    """Wait at most so many seconds until a process has ended; whether it has."""
+    """Wait at most `seconds` until a process has ended; whether it has."""
     with anyio.move_on_after(seconds):
         if hasattr(os, "pidfd_open") and process.poll() is None:
             with suppress(OSError):  # a sandbox may forbid it

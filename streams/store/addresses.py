@@ -17,18 +17,19 @@ FORM = re.compile(r"(rediss?)\+\w+://((?:[^@/]*@)?)([^@/?#]+)(/[^?#]*)?(\?[^#]*)
 HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
 
 NOT_A_SENTINEL_URL = (
-    "it is no address of sentinels; write redis+sentinel://[user:password@]host[:port],host[:port]/name[/db]"
+    "is not a valid URL of sentinels; expected redis+sentinel://[user:password@]host[:port],host[:port]/name[/db]"
     "[?sentinel_username=…&sentinel_password=…], with / ? # @ : in a password as %2F and so on"
 )
 NOT_A_CLUSTER_URL = (
-    "it is no address of a cluster; write redis+cluster://[user:password@]host[:port],host[:port], "
+    "is not a valid URL of a cluster; expected redis+cluster://[user:password@]host[:port],host[:port], "
     "with / ? # @ : in a password as %2F and so on; a cluster has no databases"
 )
 NOT_A_URL = (
-    "it is no address; write redis://[user:password@]host[:port][/db], with / ? # @ : in a password as %2F and so on"
+    "is not a valid URL; expected redis://[user:password@]host[:port][/db], "
+    "with / ? # @ : in a password as %2F and so on"
 )
 NOT_A_DATABASE = (
-    "its database is no whole number; write redis://host:port/0 or unix://path?db=0, "
+    "names a database that is not a whole number; expected redis://host:port/0 or unix://path?db=0, "
     "with / ? # @ : in a password as %2F and so on"
 )
 
@@ -59,7 +60,7 @@ class Target(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """For people; without what would let somebody in."""
+        """For people, without secrets."""
         return f"{self.host} port {self.port}" if self.host else self.path
 
 
@@ -83,7 +84,7 @@ def take_apart(url: str, default_port: int, says: str) -> Addresses:
     hosts = [HOST.fullmatch(word) for word in found[3].split(",")] if found else []
     ports = [int(host[2] or default_port) if host else 0 for host in hosts]
     if not found or not all(hosts) or not all(0 < port < 65536 for port in ports):
-        raise BadConfiguration(f"REDIS_URL: {says}")
+        raise BadConfiguration(f"REDIS_URL {says}")
     named = [(host[1], port) for host, port in zip(hosts, ports, strict=True) if host]
     return Addresses(found[1], found[2], named, found[4] or "", found[5] or "")
 
@@ -98,18 +99,18 @@ def read_url(text: str) -> Target:
     try:
         return read_parts(urlsplit(text))
     except ValueError:  # a port that is none, or brackets that are not closed
-        raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}") from None
+        raise BadConfiguration(f"REDIS_URL {NOT_A_URL}") from None
 
 
 def read_parts(url: SplitResult) -> Target:
     secure, file = url.scheme == "rediss", unquote(url.path) if url.scheme == "unix" else ""
     check_database(url)
     if not (file if url.scheme == "unix" else url.scheme in ("redis", "rediss")):
-        raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}")
+        raise BadConfiguration(f"REDIS_URL {NOT_A_URL}")
     options = {name: values[0] for name, values in parse_qs(url.query).items()}
     known = ("db", "client_name", *LOGIN, *TLS, *OURS)
     if options.keys() - set(known):  # not repeated: it may be a piece of the password
-        raise BadConfiguration(f"REDIS_URL: an option after `?` is unknown; known are {', '.join(sorted(known))}")
+        raise BadConfiguration(f"REDIS_URL has an unknown option after `?`; known are {', '.join(sorted(known))}")
     tls = {name: options[name] for name in TLS if name in options}
     if tls and not secure:
         raise BadConfiguration(f"REDIS_URL: {min(tls)} is an option of TLS; write rediss:// for it")
@@ -129,13 +130,13 @@ def read_parts(url: SplitResult) -> Target:
 
 
 def check_database(url: SplitResult) -> None:
-    """Refuse a database that is no number. Perhaps it is a piece of a password: no quoting."""
+    """Refuse a database that is not a number. It may be part of a password, so it is not quoted."""
     if url.port == 0 or url.fragment:  # what comes after # may be part of a password
-        raise BadConfiguration(f"REDIS_URL: {NOT_A_URL}")
+        raise BadConfiguration(f"REDIS_URL {NOT_A_URL}")
     path = [] if url.scheme == "unix" else [unquote(url.path).strip("/")]
     for word in (*filter(None, path), *parse_qs(url.query).get("db", [])):
         if not (word.isascii() and word.isdigit()):
-            raise BadConfiguration(f"REDIS_URL: {NOT_A_DATABASE}")
+            raise BadConfiguration(f"REDIS_URL {NOT_A_DATABASE}")
 
 
 def check_tls(options: dict[str, str]) -> None:

@@ -48,7 +48,7 @@ class Cluster:
         """`beside`: another way of this process to the same cluster; `terms`: answers wait for replicas."""
         addresses = take_apart(url, PORT, NOT_A_CLUSTER_URL)
         if addresses.path.strip("/") not in ("", "0"):
-            raise BadConfiguration(f"REDIS_URL: {NOT_A_CLUSTER_URL}")
+            raise BadConfiguration(f"REDIS_URL {NOT_A_CLUSTER_URL}")
 
         def url_of(address: Address) -> str:
             return addresses.url(as_host(address[0]), address[1])

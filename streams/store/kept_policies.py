@@ -2,7 +2,7 @@
 
 The policy of a platform is a key of that platform. Which platforms there are is one key for all: the name of each with
 a mark, which is another one after each change. A writer puts a mark that begins with `?` first and its final one last:
-whoever follows looks again at every look until then, also when the writer died in between.
+a follower looks again at every look until then, also when the writer died in between.
 """
 
 import hashlib

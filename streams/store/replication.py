@@ -27,7 +27,7 @@ PROMISES = frozenset(
 class ReplicaTerms(Struct, frozen=True):
     """What counts as replicated, and where."""
 
-    replicas: int = 1  # so many must have a write before it is answered
+    replicas: int = 1  # how many must have a write before it is answered
     wait_ms: int = 1000  # how long an answer waits for them
     everywhere: bool = False  # on every platform, whatever its policy says
     also: frozenset[str] = frozenset()  # on these, of which this process has no policy

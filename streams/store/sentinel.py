@@ -29,7 +29,7 @@ class SentinelDoor:
         addresses = take_apart(url, SENTINEL_PORT, NOT_A_SENTINEL_URL)
         self._name, _, database = addresses.path.strip("/").partition("/")
         if not self._name:
-            raise BadConfiguration(f"REDIS_URL: {NOT_A_SENTINEL_URL}")
+            raise BadConfiguration(f"REDIS_URL {NOT_A_SENTINEL_URL}")
         options = dict(parse_qsl(addresses.query.removeprefix("?"), keep_blank_values=True))
         own = {name: options.pop(name) for name in OWN_OPTIONS if name in options}
         self._server = addresses._replace(query=f"?{urlencode(options)}" if options else "")

@@ -60,7 +60,7 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self.closed:  # whoever opened it has given up
+        if self.closed:  # its opener has given up
             self._transport.abort()
 
     def send(self, packed: bytes) -> Answer:
@@ -91,7 +91,7 @@ class Wire(asyncio.Protocol):
             for answer, _ in self._due:
                 if not answer.done():
                     answer.set_exception(AnswerLost(why))
-                    answer.exception()  # whoever waits hears it; nobody is told of those that no one waits for
+                    answer.exception()  # the waiting caller gets it; without one, asyncio must not report it
             self._due.clear()
 
     def data_received(self, data: bytes) -> None:

@@ -58,7 +58,7 @@ async def read_audit(store: Store, platforms: Iterable[str], limit: int = LIMIT,
 
 
 def audited(platform: str, entry: str, fields: list[bytes]) -> Audited:
-    """An entry of the stream; whatever somebody else wrote there is shown as far as it can be."""
+    """An entry of the stream; one that Tailrace did not write is shown as far as it can be."""
     told = dict(zip(fields[::2], fields[1::2], strict=False))
     try:
         more = msgspec.json.decode(told.get(b"said", b"{}"), type=dict[str, Any])

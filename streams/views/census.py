@@ -57,9 +57,9 @@ class Census(NamedTuple):
 
 
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:
-    """Count and name. What waits is what stands in line, has no lease and does not rest until a later time.
+    """Count and name. What waits is what is in the queue, has no lease and does not rest until a later time.
 
-    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the line. What a node of a
+    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the queue. What a node of a
     cluster has that does not answer is left out.
     """
     looked = await look_apart(store, platforms, lambda group: count_group(store, group))

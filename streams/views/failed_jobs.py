@@ -114,7 +114,7 @@ async def find_dead(store: Store, keys: PlatformKeys, match: Match) -> AsyncIter
 async def read_failed(
     store: Store, keys: PlatformKeys, match: Match, count: int, after: str = "", *, newest_first: bool = False
 ) -> list[ScoredMember]:
-    """So many failed jobs with the error of `match`, behind a place, by the time of their ends."""
+    """Up to `count` failed jobs with the error of `match`, behind a place, by the time of their ends."""
     if match.error is None:
         return await read_places(store, keys["ended_failed"], count, after, newest_first=newest_first)
     first, last = range_of(match.error)

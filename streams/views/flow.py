@@ -29,7 +29,7 @@ class FlowJob(Struct, frozen=True):
     state: State
     kind: str | None = None  # None: it is not kept any more, or on its way to its platform
     progress: float | None = None
-    total: int = 0  # jobs that it brought in line itself
+    total: int = 0  # jobs that it spawned or submitted itself
     children: tuple["FlowJob", ...] = ()  # the children among these, or none if there are too many for this answer
 
 
@@ -94,7 +94,7 @@ async def _read(
 
 
 async def _brought(store: Store, keys: PlatformKeys, key: str) -> list[str]:
-    """The ids of all jobs that a job brought in line."""
+    """The ids of all jobs that a job spawned or submitted."""
     return sorted(name.decode(errors="replace") for name in await store.command("HKEYS", keys.children(key)))
 
 

@@ -39,7 +39,7 @@ class Listed(Struct, frozen=True):
     """A job on a page."""
 
     record: Record
-    until_ms: int | None = None  # when a delayed job comes in line
+    until_ms: int | None = None  # when a delayed job comes into the queue
     error: Failure | None = None  # why a failed one failed, without its traceback
 
 
@@ -60,7 +60,7 @@ class ScoredMember(Struct, frozen=True, order=True):
 
 
 async def list_jobs(store: Store, keys: PlatformKeys, state: State, limit: int = LIMIT, after: str = "") -> JobListing:
-    """One page. Waiting: band by band as they stand in line; running: oldest first; delayed: next first; awaiting: the
+    """One page. Waiting: band by band in queue order; running: oldest first; delayed: next first; awaiting: the
     longest first; ended: newest first, of the completed those with a time of their own last."""
     if state in SORTED:
         name, newest_first = SORTED[state]
@@ -158,7 +158,7 @@ async def list_places(
 async def read_places(
     store: Store, name: str, count: int, after: str = "", *, newest_first: bool = False
 ) -> list[ScoredMember]:
-    """So many members of a sorted set behind a place, whether or not that one is still there."""
+    """Up to `count` members of a sorted set behind a place, whether or not that one is still there."""
     order = ("REV",) if newest_first else ()
     if not after:
         return to_places(await store.command("ZRANGE", name, 0, count - 1, *order, "WITHSCORES"))

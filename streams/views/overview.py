@@ -20,7 +20,7 @@ from tailrace.streams.views.apart import look_apart
 from tailrace.streams.words import Count, PlatformName, Seconds, Time
 
 FIRST_IN_LINE = 20  # entries at the head of each band that are looked at for the oldest waiting job
-NOT_HANDED_OUT = 5  # and of those that nobody was given yet, and of those at the front
+NOT_HANDED_OUT = 5  # and of those that no consumer was given yet, and of those at the front
 KEPT_APART = 10_000  # ended jobs with a time of their own are told apart by their state up to this many
 
 
@@ -147,8 +147,8 @@ async def count_apart(store: Store, platforms: Sequence[PlatformKeys]) -> dict[s
 async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence[str]]]) -> dict[str, int]:
     """Since when the job waits that has waited longest, by platform.
 
-    Looked at are the head of each line, its front, and the first entries that nobody was given. A line may begin with
-    very many jobs that rest; what is parked behind those is not seen, so this is the least that somebody waits.
+    Looked at are the head of each line, its front, and the first entries that no consumer was given. A line may begin
+    with very many jobs that rest; what is parked behind those is not seen, so the oldest job may wait longer than this.
     """
     wanted = [(keys, band) for keys, bands in lines for band in bands]
     groups = await store.commands([("XINFO", "GROUPS", keys.jobs(band)) for keys, band in wanted])
@@ -185,7 +185,7 @@ async def find_oldest(store: Store, lines: Sequence[tuple[PlatformKeys, Sequence
 
 
 def waiting_since(record: Record, last: bytes | None) -> int:
-    """Since when a job waits: its acceptance, unless its last event brought it in line, or names the time that did."""
+    """Since when a job waits: its acceptance, unless its last event queued it again, or names the time that did."""
     event = read_event(record.id, last) if last else None
     if event and event.status is Status.AWAITING:
         return LAST_MS  # nothing tells when it went on

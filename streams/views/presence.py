@@ -27,7 +27,7 @@ T = TypeVar("T")
 DEADLINE_SECONDS = 10.0  # of a consumer that does not tell its own: one that is silent for as long is not alive
 PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise
 LOOK_SECONDS = 0.1
-GLANCE_SECONDS = 0.5  # how old a look may be for who does not want to wait
+GLANCE_SECONDS = 0.5  # how old a look may be for a caller that does not wait
 CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change says nothing of now
 NOTHING = About()
 
@@ -90,7 +90,7 @@ class Presence:
             return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
 
     async def glance(self) -> list[ConsumerPresence] | None:
-        """The same without waiting for a beat: by one look, or by one of a moment ago. None: nobody has looked yet."""
+        """The same without waiting for a beat: by one look, or by one of a moment ago. None: there was no look yet."""
         now = self._clock()
         looked_lately = self._looked is not None and now - self._looked <= GLANCE_SECONDS
         if not looked_lately and not self._one_at_a_time.locked():
@@ -98,7 +98,7 @@ class Presence:
                 now = await self._look()
         if self._looked is None or now - self._looked > CONTINUITY_SECONDS:
             return None
-        # As it was when we looked: nobody was silent because the store keeps us waiting.
+        # As it was when we looked: no worker was silent because the store keeps us waiting.
         return [tell(owner, watch, self._looked) for owner, watch in sorted(self._watches.items())]
 
     async def jobs(self) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ class Place(Struct, frozen=True):
     """How many stand before a job."""
 
     before: int
-    exact: bool  # False: at least so many
+    exact: bool  # False: at least this many
     nearest: str | None  # the last of them, if it is known
 
 

@@ -29,7 +29,7 @@ class Reason(Struct, frozen=True, omit_defaults=True):
 class WhyWaiting(Struct, frozen=True, rename={"exact": "positionExact", "reasons": "for"}):
     """Why a job waits, as clients get it."""
 
-    position: int | None  # 1: nobody stands before it; None: it waits beside the line, or for its time
+    position: int | None  # 1: no job is before it; None: it waits beside the queue, or for its time
     exact: bool  # False: at least so far behind
     reasons: tuple[Reason, ...]  # all that hold now, the decisive one first
 
@@ -42,7 +42,7 @@ class Case(Struct, frozen=True):
     retrying: bool  # it is delayed because its last attempt failed
     policy: Policy
     line: Line
-    consumers: Sequence[ConsumerPresence] | None = None  # of its platform; None: nobody has looked
+    consumers: Sequence[ConsumerPresence] | None = None  # of its platform; None: there was no look
 
     @property
     def rests(self) -> bool:
@@ -155,7 +155,7 @@ def busy(case: Case) -> Iterator[Reason]:
         most = f"The consumers of {name} run {counted(slots, 'job')} at a time"
     else:
         return
-    if not running:  # leases that nobody can read
+    if not running:  # leases that cannot be read
         yield Reason("busy", f"{most}, and that many are running.")
         return
     told = f"{most}, and {case.named(running, runs)} {'is' if runs == 1 else 'are'} running."

@@ -155,7 +155,7 @@ async def test_wrong_use_is_refused_with_a_sentence_and_nothing_half_made(served
     assert nowhere.startswith("platform: ")
     assert "many" in nowhere
     assert args == "args: must be an object"
-    assert "would bring over 10000 jobs in line" in many
+    assert "would spawn more than 10000 jobs" in many
     assert band.startswith("priority: ")
     assert words.startswith("name: ")
     assert nothing == "a delay takes either seconds or until"

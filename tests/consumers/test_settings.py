@@ -120,7 +120,7 @@ def test_a_wrong_model_stops_the_consumer(capsys: pytest.CaptureFixture[str], tm
 
 def test_a_database_that_is_no_number_stops_the_consumer(capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(capsys, "research", REDIS_URL="redis://127.0.0.1:1/zz")
-    assert said.startswith("REDIS_URL: its database is no whole number")
+    assert said.startswith("REDIS_URL names a database that is not a whole number")
 
 
 @pytest.mark.parametrize("number", ["99", "99999999999999999999"])

@@ -17,6 +17,7 @@ GUIDES = (
     "consumers/first-job.md",
     "consumers/handlers.md",
     "consumers/testing.md",
+    "consumers/bullmq.md",
     "consumers/celery.md",
     "consumers/arq.md",
     "gateway/fastapi.md",
@@ -25,10 +26,10 @@ GUIDES = (
 
 # A consumer takes one module: this one has the handlers of all guides.
 ALL = """
-import handlers, mail_handlers, orders, shop_handlers, stock
+import handlers, mail_handlers, orders, shop_handlers, stock, video_handlers
 from tailrace import Handlers
 handles = Handlers()
-for each in (handlers, mail_handlers, orders, shop_handlers, stock):
+for each in (handlers, mail_handlers, orders, shop_handlers, stock, video_handlers):
     handles = handles.under(each.handles)
 """
 

@@ -1,9 +1,11 @@
 """The guides are true: their code runs and says what they say."""
 
 import re
+import shlex
 
 import pytest
 
+from tailrace.ops.__main__ import parse
 from tailrace.ops.bootstrap import CHECKOUT
 from tailrace.ops.commands import COMMANDS
 from tailrace.producers.settings import StreamsSettings
@@ -46,7 +48,8 @@ def test_the_first_job_says_what_its_guide_says(project: Project) -> None:
     assert project.run("submit.py") == said  # the same id: the same job
 
 
-def test_a_job_is_submitted_as_the_guides_for_celery_and_arq_do(project: Project) -> None:
+def test_a_job_is_submitted_as_the_guides_for_other_queues_do(project: Project) -> None:
+    assert project.run("video_submit.py") == "{'file': 'a.mp4'}\n{'file': 'b.mp4'}\n"
     assert project.run("shop_submit.py") == "small-a.png\n"
     assert project.run("mail_submit.py") == "3\n"
 
@@ -93,16 +96,32 @@ async def test_the_page_of_the_fastapi_guide_shows_progress(
         await visitor.leave()
 
 
-@pytest.mark.parametrize(
-    "guide", ["README.md", *GUIDES, "consumers/bullmq.md", "gateway/progress.md", "ops/deploying.md"]
+EVERY_GUIDE = sorted(
+    path.relative_to(CHECKOUT).as_posix() for path in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("*/*.md")]
 )
-def test_every_command_of_a_guide_exists(guide: str) -> None:
-    lines = [line for line in text_of(guide).splitlines() if not line.startswith("|")]
-    named = set(re.findall(r"^    (?:\$ )?(?:[A-Z_]+=\S+ )*tailrace (\w+)", "\n".join(lines), re.MULTILINE))
-    assert named <= set(COMMANDS)
+SHELL_LINE = re.compile(r"^    (?:\$ )?(?:[A-Z_]+=\S+ )*(?:tailrace|python3 -m ops) (.*)$", re.MULTILINE)
+IN_A_SENTENCE = re.compile(r"`(?:[A-Z_]+=\S+ )*(?:tailrace|python3 -m ops) ([^`]+)`")
 
 
-@pytest.mark.parametrize("guide", sorted(path.relative_to(CHECKOUT).as_posix() for path in CHECKOUT.glob("*/*.md")))
+@pytest.mark.parametrize("guide", EVERY_GUIDE)
+def test_the_shell_lines_of_a_guide_are_understood(guide: str) -> None:
+    """Whole lines are read as the command line reads them; optional words stand in brackets."""
+    for line in SHELL_LINE.findall(text_of(guide)):
+        words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)
+        assert parse(words).command == words[0], line
+
+
+@pytest.mark.parametrize("guide", EVERY_GUIDE)
+def test_a_sentence_names_commands_and_flags_that_exist(guide: str) -> None:
+    for line in IN_A_SENTENCE.findall(text_of(guide)):
+        name = line.split()[0]
+        if name.isupper() or name.startswith("-") or name == "…":
+            continue  # `tailrace COMMAND`, `tailrace --version`
+        known = {flag for names, _ in COMMANDS[name].arguments for flag in names}
+        assert COMMANDS[name].takes_rest or set(re.findall(r"--[\w-]+", line)) <= known, line
+
+
+@pytest.mark.parametrize("guide", EVERY_GUIDE)
 def test_every_link_leads_somewhere(guide: str) -> None:
     """To a file, and to a heading of it."""
     for target in re.findall(r"\]\(([^)\s]+)\)", text_of(guide)):

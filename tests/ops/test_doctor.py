@@ -47,7 +47,7 @@ async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: 
     assert await troubles() == []
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("a")).entry)
     (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "its entry is gone from the line")
+    assert (found.job, found.says) == ("a", "its entry is gone from the queue")
     assert found.next.startswith("python3 -m ops doctor --repair --data /")
 
 
@@ -121,7 +121,7 @@ async def test_a_lease_that_nobody_runs_under_is_found_and_given_back(desk: Desk
     found = await troubles()
     assert {(f.job, f.says) for f in found} == {
         ("a", "a lease is held for it, but no attempt runs under it"),
-        ("a", "it stands in the line normal, but no such job is kept"),
+        ("a", "it is in the queue normal, but no such job is kept"),
     }
     assert await troubles(repair=True) == []
     assert [lease.nonce for lease in (await desk.look()).leases] == [kept.nonce]
@@ -179,7 +179,7 @@ async def test_a_job_that_a_closed_rate_holds_up_is_fine(
 async def test_a_place_at_the_front_without_a_waiting_job_is_found(desk: Desk, troubles: Examine) -> None:
     await desk.store.command("ZADD", desk.keys.front("normal"), 1, "ghost")
     (found,) = await troubles()
-    assert (found.job, found.says) == ("ghost", "it stands at the front of the line, but does not wait")
+    assert (found.job, found.says) == ("ghost", "it is at the front of the queue, but does not wait")
     assert await troubles(repair=True) == []
     assert await desk.store.command("EXISTS", desk.keys.front("normal")) == 0
 
@@ -201,7 +201,7 @@ async def test_a_delayed_job_needs_a_time_and_its_entry(desk: Desk, troubles: Ex
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("b")).entry)
     assert {(found.job, found.says) for found in await troubles()} == {
         ("a", "it is delayed, but no time is set for it: nothing will wake it"),
-        ("b", "its entry is gone from the line"),
+        ("b", "its entry is gone from the queue"),
     }
 
 

@@ -34,7 +34,7 @@ async def note(attempt: Attempt[dict]) -> int:
 
 CONFIG = "[platforms.research]\nmax_running_per_process = 4\nmax_running_per_key = 2\n"
 BROKEN = {
-    "its entry is gone from the line",
+    "its entry is gone from the queue",
     "it is delayed, but no time is set for it: nothing will wake it",
     "the lease n9 cannot be read: it only takes up room",
     "limit key tea counts 7 running, but 0 run",

@@ -290,7 +290,7 @@ def test_a_taken_port_is_refused_before_anything_is_started(tmp_path: Path, here
         ({"TAILRACE_API_KEYS": ", ,"}, [], "TAILRACE_API_KEYS has no key in it"),
         ({"TAILRACE_API_KEYS_FILE": "/dev/null"}, [], "TAILRACE_API_KEYS_FILE: /dev/null is empty"),
         ({"REDIS_URL": ""}, [], "REDIS_URL is empty"),
-        ({"REDIS_URL": "redis://127.0.0.1:1/zz"}, [], "REDIS_URL: its database is no whole number"),
+        ({"REDIS_URL": "redis://127.0.0.1:1/zz"}, [], "REDIS_URL names a database that is not a whole number"),
         ({"TAILRACE_PLATFORMS": "a b"}, [], "TAILRACE_PLATFORMS: platform 'a b'"),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_result_comes_back_as_its_type(valkey_url: str) -> None:
         assert tr.result(ended.id, type=Order) == Order(day=date(2030, 1, 1), prices=[Price(3)])
         assert tr.result(nested.id, type=list[Order]) == [Order(day=date(2030, 1, 1))]
         assert [event.data for event in tr.history(ended.id) if event.step] == [tr.result(ended.id)]
-        with pytest.raises(ValueError, match=r"has a result that is no Greeting: result\.names: is missing"):
+        with pytest.raises(ValueError, match=r"has a result that does not fit Greeting: result\.names: is missing"):
             tr.result(ended.id, type=Greeting)
 
 

@@ -43,7 +43,7 @@ def test_an_option_that_may_not_be_so_is_a_wrong_setting() -> None:
 )
 def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
     """A password with a slash makes one of it, and pieces of it a port."""
-    with pytest.raises(BadConfiguration, match="REDIS_URL: it is no address") as refusal:
+    with pytest.raises(BadConfiguration, match="REDIS_URL is not a valid URL") as refusal:
         Store(url)
     assert "hidden" not in str(refusal.value)
 
@@ -52,7 +52,7 @@ def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
 def test_a_database_that_is_no_number_is_not_taken_for_the_first(word: str) -> None:
     urls = [f"redis://h:1/{word}", f"rediss://h:1/{word}", f"redis://h/{word}?db=1"]
     for url in (*urls, f"redis://h/1?db={word}", f"rediss://h?db={word}", f"unix:///run/store.sock?db={word}"):
-        with pytest.raises(BadConfiguration, match="REDIS_URL: its database is no whole number") as refusal:
+        with pytest.raises(BadConfiguration, match="REDIS_URL names a database that is not a whole number") as refusal:
             Store(url)
         assert "hidden" not in str(refusal.value)
 

@@ -187,5 +187,5 @@ async def test_a_node_of_a_cluster_as_a_single_server_is_refused_with_the_right_
     "url", ["redis+cluster://h1,,h2", "redis+cluster://h1/3", "redis+cluster://h1:0", "redis+cluster://"]
 )
 def test_an_address_of_a_cluster_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(BadConfiguration, match=r"^REDIS_URL: it is no address of a cluster"):
+    with pytest.raises(BadConfiguration, match=r"^REDIS_URL is not a valid URL of a cluster"):
         Store(url)

@@ -47,13 +47,13 @@ def test_a_url_is_taken_apart(url: str, host: str, port: int, login: tuple[str, 
         ("redis://h?ssl_cert_reqs=none", "ssl_cert_reqs is an option of TLS; write rediss://"),
         ("rediss://h?ssl_cert_reqs=perhaps", "ssl_cert_reqs is 'perhaps'; it must be one of none, optional, required"),
         ("rediss://h?ssl_min_version=1", "ssl_min_version must be"),
-        ("redis://h?hidden=1", "an option after `\\?` is unknown; known are client_name, db,"),
-        ("unix://", "it is no address"),
-        ("http://h", "it is no address"),
+        ("redis://h?hidden=1", "has an unknown option after `\\?`; known are client_name, db,"),
+        ("unix://", "is not a valid URL"),
+        ("http://h", "is not a valid URL"),
     ],
 )
 def test_a_url_that_cannot_be_meant_is_refused(url: str, words: str) -> None:
-    with pytest.raises(BadConfiguration, match=f"REDIS_URL: {words}") as refusal:
+    with pytest.raises(BadConfiguration, match=f"REDIS_URL:? {words}") as refusal:
         read_url(url)
     assert "hidden" not in str(refusal.value)
 

@@ -67,6 +67,6 @@ async def test_sentinels_that_do_not_know_the_name_or_the_password_are_told_apar
     ],
 )
 def test_an_address_of_sentinels_that_is_none_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(BadConfiguration, match=r"^REDIS_URL: ") as error:
+    with pytest.raises(BadConfiguration, match=r"^REDIS_URL (is|has|names) ") as error:
         Store(url)
     assert "hidden/" not in str(error.value)

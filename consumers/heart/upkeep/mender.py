@@ -1,4 +1,4 @@
-"""Puts jobs that no list names back in line, slowly: after a consumer, an entry or a key was deleted by hand.
+"""Puts jobs that no list names back in the queue, slowly: after a consumer, an entry or a key was deleted by hand.
 
 All consumers of a platform share the work: the more of them beat, the longer each pauses between two turns.
 """

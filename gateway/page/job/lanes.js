@@ -161,7 +161,7 @@ function openStretches(first, last, cuts) {
   return [...stretches, [from, last]];
 }
 
-// At most so many segments in a lane: neighbours are drawn as one.
+// At most this many segments in a lane: neighbours are drawn as one.
 export function gathered(steps, most) {
   const size = Math.ceil(steps.length / most);
   if (size <= 1) return steps;
