@@ -299,6 +299,9 @@ COMMANDS = {
         (
             argument("--quick", action="store_true", help="in a few seconds, less exactly"),
             argument("--only", metavar="A,B,…", help="these measures (default: all)"),
+            argument(
+                "--costs", action="store_true", help="instead: the instructions of each transition (needs valgrind)"
+            ),
             argument("--data", metavar="DIR", type=Path, help="where its store writes (default: a temporary folder)"),
             JSON,
         ),

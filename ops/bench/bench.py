@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from tailrace.ops.bench import costs
 from tailrace.ops.bench.figures import Figure, compare, written
 from tailrace.ops.bench.measures import MEASURES, QUICK, Bench, Extent
 from tailrace.ops.bench.workbench import Workbench, open_workbench
@@ -29,6 +30,8 @@ Tell = Callable[[str], None]
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.costs:
+        return costs.run(options)
     measures = chosen(options.only)
     extent = QUICK if options.quick else Extent()
     url = StreamsSettings.read().url
