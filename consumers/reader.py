@@ -20,7 +20,7 @@ from tailrace.streams.store.commit import LONGEST_PAUSE, Committer, Heard
 
 log = get_logger()
 
-MOST = 64  # slots that a claim offers: one or two milliseconds of the server's time
+MOST = 40  # slots that a claim offers: one or two milliseconds of the server's time
 FEW = 8
 """Slots that a claim offers after a sleep. The store calls a sleeper for one job, and each slot that is offered costs a
 nonce, so a lone job starts sooner; a claim that fills them all is followed by one that offers the rest."""

@@ -42,20 +42,25 @@ def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | N
 
 def to_claims(answer: Sequence[bytes]) -> list[Claim]:
     """The jobs of a `claim` answer, which begins with a time and a word."""
-    return [
-        Claim(
-            answer[i].decode(),
-            answer[i + 1].decode(),
-            int(answer[i + 2]),
-            answer[i + 3].decode(),
-            answer[i + 4],
-            answer[i + 5],
-            int(answer[i + 6]),
-            int(answer[i + 7]) / 1000,
-            int(answer[i + 8]) / 1000 if answer[i + 8] else None,
-        )
-        for i in range(2, len(answer), 9)
-    ]
+    return [to_claim(*answer[i : i + 5]) for i in range(2, len(answer), 5)]
+
+
+def to_claim(nonce: bytes, key: bytes, kind: bytes, args: bytes, past: bytes) -> Claim:
+    if b" " not in past:  # the first attempt at a job without options
+        waited = int(past) / 1000 if past else None
+        return Claim(nonce.decode(), key.decode(), 1, kind.decode(), args, waited_seconds=waited)
+    number, failures, age, past, options = past.split(b" ", 4)
+    return Claim(
+        nonce.decode(),
+        key.decode(),
+        int(number),
+        kind.decode(),
+        args,
+        options,
+        int(failures),
+        int(age) / 1000,
+        int(past) / 1000 if past else None,
+    )
 
 
 def to_beat(answer: Sequence[Any]) -> BeatReply:

@@ -7,7 +7,7 @@
 --       company      what else its process runs: some | none | locked: nothing, and nothing starts before the answer
 --       nonces       one fence per free slot, separated by spaces; may be empty
 -- Rules  max_crashes max_running lane order share rate rate_ms max_running_per_key key_rate key_rate_ms
--- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then nonce, key, attempt, kind, args, options, failures, age in ms, ms it waited of each job
+-- Returns  <ms after which the caller is to look again, or nothing> <alone: the process is to run nothing else beside this job | empty: it is to take nothing more until it is empty | nothing> then of each job nonce, key, kind, args and past: ms it waited, or, unless this is the first attempt at a job without options, <attempt> <failures> <age in ms> <ms it waited, or nothing> <options, or nothing>
 local wanted = {}
 for nonce in string.gmatch(nonces, '%S+') do
   wanted[#wanted + 1] = nonce
@@ -17,17 +17,21 @@ flush_leases()
 local answer, taken, handed = { '', '' }, 0, 0
 
 -- An entry's fields are `id`, the key and, unless they are kept beside it, `args` and the payload.
-local function hand_over(nonce, key, attempt, kind, fields, options, failures, age, waited)
-  local n = 2 + 9 * handed
+local function hand_over(nonce, key, kind, fields, past)
+  local n = 2 + 5 * handed
   handed = handed + 1
-  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = nonce, key, attempt, kind
-  answer[n + 5] = fields[4] or call('GET', key_of('args', key)) or ''
-  answered = answered + #answer[n + 5]
-  answer[n + 6], answer[n + 7], answer[n + 8], answer[n + 9] = options or '', failures, age, waited or ''
+  local args = fields[4] or call('GET', key_of('args', key)) or ''
+  answered = answered + #args
+  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4], answer[n + 5] = nonce, key, kind, args, past
+end
+
+-- The past of a job, in full; each value that is answered costs time.
+local function past_of(attempt, failures, age, waited, options)
+  return attempt .. ' ' .. failures .. ' ' .. age .. ' ' .. waited .. ' ' .. (options or '')
 end
 
 -- Of a job that was started before: how often it failed, and for how long it has been tried.
-local function past(record)
+local function tried(record)
   local job = call('HMGET', record, 'failures', 'first_ms', 'started')
   local first_ms = job[2] or job[3] and match(job[3], '%-(%d%d%d%d%d%d%d%d%d%d%d%d%d)') or now_ms
   if not job[2] then
@@ -38,15 +42,16 @@ end
 
 -- What an unheard answer gave is given again, under the same fences. Every call looks, not only one that is known to be
 -- a repetition: on another link the first send may arrive after it, and a nonce must never stand for two jobs.
-if #wanted > 0 and call('EXISTS', keys.leases) == 1 then -- where nothing runs, none of them is taken
+if #wanted > 0 and (vacated > 0 or call('EXISTS', keys.leases) == 1) then -- where nothing runs, none of them is taken
   local fresh, alone = {}, false
   for i, text in ipairs(call('HMGET', keys.leases, unpack(wanted))) do
     if text then
       local key, given = lease.read(text)
       local job = call('HMGET', key_of('job', key), 'attempt', 'kind', 'options', 'marks')
       local found = call('XRANGE', keys.jobs[given.band], given.entry, given.entry)[1]
-      hand_over(wanted[i], key, job[1], job[2], found and found[2] or {}, lease.options_of(job[3], job[4]),
-        past(key_of('job', key)))
+      local failures, age = tried(key_of('job', key))
+      hand_over(wanted[i], key, job[2], found and found[2] or {},
+        past_of(job[1], failures, age, '', lease.options_of(job[3], job[4])))
       company, alone = 'some', alone or lease.mark(given.marks, 'alone')
     else
       fresh[#fresh + 1] = wanted[i]
@@ -56,7 +61,9 @@ if #wanted > 0 and call('EXISTS', keys.leases) == 1 then -- where nothing runs, 
   answer[2] = alone and 'alone' or ''
 end
 
-local called_us = calls.come(owner)
+-- Most often no consumer was called or is idle, and all jobs are of normal priority: one look instead of many.
+local calm = call('EXISTS', keys.called, keys.idle, keys.jobs.urgent, keys.jobs.high, keys.jobs.low) == 0
+local called_us = not calm and calls.come(owner)
 
 -- The gates of the platform: each lessens the room, or says when to come again.
 local room = #wanted
@@ -176,20 +183,23 @@ local function open(band, entry, fields, alone)
   local nonce, attempt, seq = wanted[taken + 1], history.plus_one(job[4] or '0'), history.plus_one(job[5] or '1')
   local started = history.next_id(seq)
   taken = taken + 1
-  local failures, age, waited = '0', '0', ''
+  local past = ''
   if not job[5] then -- nothing has happened to it since it was accepted, so it has waited since then
-    waited = wait_since(match(entry, '^%d+'))
+    past = wait_since(match(entry, '^%d+'))
   end
   if job[4] then
-    failures, age = past(record)
+    local failures, age = tried(record)
+    past = past_of(attempt, failures, age, past, lease.options_of(job[6], job[7]))
     call('ZREM', fronts[band], key)
     call('ZREM', keys.unfinished, key)
+  elseif job[6] or job[7] then
+    past = past_of(attempt, '0', '0', past, lease.options_of(job[6], job[7]))
   end
   call('HSET', record, 'state', 'running', 'attempt', attempt, 'nonce', nonce, 'owner', owner, 'started', started)
-  history.tell(key, seq, started .. ' ' .. history.body(attempt, 'started', owner))
+  history.tell(key, seq, history.started(started, attempt, owner))
   lease.grant(nonce, seq, key, started, attempt, owner, band, entry, deadline_ms,
     lease.marks_of(alone, order == 'strict', job[7]))
-  hand_over(nonce, key, attempt, job[3], fields, job[7] and lease.options_of(job[6], job[7]) or job[6], failures, age, waited)
+  hand_over(nonce, key, job[3], fields, past)
 end
 
 -- Takes a job by its name, by force if need be; answers whether it started.
@@ -311,7 +321,7 @@ if room > 0 and not plain then -- those that were submitted as the first of all 
 end
 if taken < room then
   local lines = {}
-  for _, band in ipairs(BANDS) do
+  for _, band in ipairs(calm and plain and { 'normal' } or BANDS) do
     if call('XLEN', keys.jobs[band]) > 0 or (not plain and call('EXISTS', fronts[band]) == 1) then
       lines[#lines + 1] = band
     end
@@ -349,7 +359,7 @@ end
 -- What becomes of the caller, and which others are to look.
 freed = tonumber(max_running) > 0 and freed or 0 -- elsewhere a slot that comes free lets no other job start
 local full = taken == #wanted or answer[2] == 'alone'
-local others = full and calls.others_idle(owner)
+local others = full and not calm and calls.others_idle(owner)
 if others and #wanted > 0 and rated and not opens then
   opens = select(2, rates.may_start(keys.starts, rate, rate_ms))
 end
@@ -379,4 +389,7 @@ else
   end
 end
 freed = 0
+if #lane == 0 then
+  vacated = 0 -- no other platform waits for its slots
+end
 return answer

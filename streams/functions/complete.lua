@@ -15,6 +15,6 @@ if not answer and #event > NEWS_BYTES and lease.mark(job.marks, 'parent') then
   return 'large'
 end
 if not answer then
-  ends.finish(record, key, job, 'completed', event)
+  ends.finish(record, key, job, 'completed', event, log)
 end
 return answer or 'ok'

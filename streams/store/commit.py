@@ -24,7 +24,9 @@ from tailrace.streams.transitions import Transitions
 log = get_logger()
 
 CALLS_UNDER_WAY = 2
-MOST_WORK = 64  # in one call, in plain operations: small enough that two calls under way keep both sides busy
+MOST_WORK = (
+    40  # in one call, in plain operations: about two milliseconds of the server's time; larger calls save little
+)
 WORK = dict.fromkeys(("fail", "delay", "wait", "requeue", "release"), 4)  # as many plain ones take the server as long
 WORK["join"] = MOST_WORK  # a page of children
 MOST_BYTES = 1024 * 1024

@@ -45,8 +45,8 @@ def test_the_first_event_of_a_job_is_made_of_its_record() -> None:
 
 
 def test_claims_are_read_behind_the_time_and_the_word() -> None:
-    first = [b"n1", b"a", b"1", b"scan", b"{}", b"", b"0", b"0", b"250"]
-    second = [b"n2", b"b", b"3", b"drill", b"[]", b'{"attempts":5}', b"2", b"1500", b""]
+    first = [b"n1", b"a", b"scan", b"{}", b"250"]
+    second = [b"n2", b"b", b"drill", b"[]", b'3 2 1500  {"attempts":5}']
     claims = [
         Claim("n1", "a", 1, "scan", b"{}", waited_seconds=0.25),
         Claim("n2", "b", 3, "drill", b"[]", b'{"attempts":5}', 2, 1.5),

@@ -3,8 +3,8 @@
 -- KEYS  ended_kept
 
 -- The one end of a job: state, event, entry, lease and retention in one fact.
-function ends.finish(record, key, job, state, event)
-  local seq = history.emit(key, job, event)
+function ends.finish(record, key, job, state, event, log)
+  local seq = history.emit(key, job, event, log)
   call('HSET', record, 'state', state, 'ended_ms', now_ms)
   lease.drop(job)
   if state ~= 'completed' then

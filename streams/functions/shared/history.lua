@@ -62,12 +62,16 @@ function history.append(log, key, seq, event, before)
   return seq
 end
 
+function history.started(id, attempt, owner)
+  return id .. ' ' .. attempt .. ' started ' .. owner .. ' null}'
+end
+
 -- The event `started` is not written when an attempt opens, its record tells it: it goes into the history with the
 -- attempt's next event.
 function history.opening(job)
-  return job.started and job.started ~= '-' and job.started .. ' ' .. history.body(job.attempt, 'started', job.owner)
+  return job.started and job.started ~= '-' and history.started(job.started, job.attempt, job.owner)
 end
 
-function history.emit(key, job, event)
-  return history.append(key_of('log', key), key, job.seq, event, history.opening(job))
+function history.emit(key, job, event, log)
+  return history.append(log or key_of('log', key), key, job.seq, event, history.opening(job))
 end

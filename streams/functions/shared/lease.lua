@@ -149,5 +149,8 @@ end
 
 -- The marks of a lease: `alone`, its process runs nothing else; `strict`, it keeps its place; then those of its record.
 function lease.marks_of(alone, strict, marks)
+  if not (alone or strict or marks) then -- as most are
+    return ''
+  end
   return (alone and ' alone=1' or '') .. (strict and ' strict=1' or '') .. (marks and ' ' .. marks or '')
 end
