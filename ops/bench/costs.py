@@ -78,7 +78,7 @@ class Stage:
         return [checked(answer) for answer in await self.transitions.run([(self.keys, operations)])]
 
     async def held(self, jobs: int) -> list[dict[str, str]]:
-        """The key and the fence of so many running jobs."""
+        """The key and the fence of each of some running jobs."""
         running: list[dict[str, str]] = []
         while len(running) < jobs:
             some = min(BATCH, jobs - len(running))
@@ -92,7 +92,7 @@ Scene = Callable[[Stage, int], Awaitable[list[Operation]]]
 
 
 def of_running(operation: Callable[[PlatformKeys, dict[str, str]], Operation]) -> Scene:
-    """One operation for each of so many running jobs."""
+    """One operation for each of some running jobs."""
 
     async def scene(stage: Stage, count: int) -> list[Operation]:
         return [operation(stage.keys, held) for held in await stage.held(count)]
