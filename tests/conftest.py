@@ -38,8 +38,6 @@ class Output:
         sys.stdout.flush()
 
 
-os.environ["PYTHONPATH"] = str(Path(__file__).parent / "support" / "no_otel")  # for what the tests start
-
 structlog.configure(
     # As our processes do: earlier versions of structlog show every local variable otherwise, which takes seconds.
     processors=[

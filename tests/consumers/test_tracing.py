@@ -15,7 +15,6 @@ from tailrace.consumers import Attempt, Handlers
 from tailrace.producers import Submission
 from tailrace.producers.flows import children_of
 from tailrace.streams.options import Options, handed_options
-from tailrace.streams.process import launch
 from tailrace.streams.process.tracing import traceparent_of
 from tailrace.streams.replies import read_record
 from tests.consumers.conftest import Bench, serving
@@ -163,4 +162,4 @@ assert tracing.enabled()
 tracing.KNOWS_PROVIDER = False
 assert tracing.enabled()
 """
-    subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(launch.HOME)}, check=True)
+    subprocess.run([sys.executable, "-c", program], check=True)
