@@ -106,7 +106,7 @@ def wait_for_answer(url: str, process: subprocess.Popen[str]) -> None:
             httpx2.get(f"{url}/healthz").raise_for_status()
             return
         except httpx2.TransportError:
-            assert process.poll() is None, f"the gateway ended with {process.returncode}"
+            assert process.poll() is None, f"the gateway ended with {process.returncode}: {process.communicate()[1]}"
             assert time.monotonic() < patience, "the gateway does not answer"
             time.sleep(0.02)
 

@@ -232,9 +232,9 @@ async def test_many_clients_leave_nothing_behind(valkey_url: str, desk: Desk) ->
 
 async def test_a_worker_and_a_gateway_are_killed_in_the_middle(deployment: Deployment) -> None:
     gateway, first = await asyncio.gather(deployment.gateway(), deployment.consumer("research"))
-    job = await deployment.submit("research", steps=5, seconds=0.4, result={"sum": 42})
+    job = await deployment.submit("research", steps=3, seconds=1, result={"sum": 42})
     async with following(job, gateway.url) as (events, all_of_it):
-        await count(events, 4)
+        await count(events, 3)
         first.kill_group()
         gateway.kill_group()
         await asyncio.gather(deployment.consumer("research"), deployment.gateway(again=gateway))

@@ -209,7 +209,7 @@ async def test_who_is_let_go_is_told_why(valkey_url: str) -> None:
 
 async def test_who_sends_slowly_but_steadily_is_served(valkey_url: str) -> None:
     body = b'{"platform": "research", "kind": "drill", "args": {"text": "%b"}}' % (b"x" * 60_000)
-    with gateway_thread(valkey_url, caps=Caps(send_seconds=1.0)) as gateway:
+    with gateway_thread(valkey_url, caps=Caps(send_seconds=1.5)) as gateway:
         reader, writer = await open_socket(gateway.url, HEAD + b"Content-Length: %d\r\n\r\n" % len(body))
         began = time.monotonic()
         for place in range(0, len(body), 6_000):

@@ -12,7 +12,7 @@ from tests.support.deployment import Deployment
 
 
 async def test_jobs_that_wait_and_run_under_a_living_consumer_are_fine(standing: Deployment, here: Here) -> None:
-    jobs = [await standing.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
+    jobs = [await standing.submit("hwahae", steps=1, seconds=600) for _ in range(3)]
     await standing.started(jobs[0])
     result = tailrace("doctor", REDIS_URL=standing.url)
     assert result.returncode == 0, result.stdout

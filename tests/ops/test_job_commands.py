@@ -274,13 +274,12 @@ async def test_what_a_handler_says_cannot_steer_the_terminal(standing: Deploymen
 async def test_running_tells_the_same_as_http_and_the_script_prints_it(
     standing: Deployment, gateway: GatewayProcess
 ) -> None:
-    jobs = [await standing.submit("hwahae", steps=50, seconds=1) for _ in range(3)]
+    jobs = [await standing.submit("hwahae", steps=1, seconds=600) for _ in range(3)]
     await standing.started(jobs[0])
     there = (await standing.http.get(f"{gateway.url}/api/v2/jobs/running")).json()
     here = json.loads(tailrace("running", "--json", REDIS_URL=standing.url).stdout)
     for answer in (here, there):
         assert answer["data"]["running"][0].pop("elapsed_seconds") >= 0
-        assert answer["data"]["running"][0].pop("progress") in {None, 2, 4}
     assert here == there
     assert here["data"]["summary"] == {"running_count": 1, "queued_count": 2}
 

@@ -115,7 +115,7 @@ async def test_the_monitor_sees_attempts_that_fail_and_events_of_any_size(valkey
             assert await desk.fail(held) == "lost"
             with redis.Redis.from_url(valkey_url) as client:
                 client.ping()
-            assert monitor.wait_for(lambda write: write.job == "b" and write.status == "failed", 5)
+            assert monitor.wait_for(lambda write: write.job == "b" and write.status == "failed", 20)
         finally:
             monitor.stop()
     found = [(w.job, w.worker, w.attempt, w.status, w.accepted) for w in monitor.writes if w.status != "superseded"]
@@ -145,7 +145,7 @@ async def test_the_monitor_tells_accepted_writes_from_refused_ones(valkey_url: s
             await desk.complete(held)
             with redis.Redis.from_url(valkey_url) as client:
                 client.ping()
-            assert monitor.wait_for(lambda write: write.status == "completed", 5)
+            assert monitor.wait_for(lambda write: write.status == "completed", 20)
         finally:
             monitor.stop()
     assert monitor.writes == seen

@@ -110,7 +110,7 @@ def test_every_child_is_gone_two_seconds_after_kill_9_even_one_that_is_frozen(ru
 def kill_consumer_in_a_job(up: Up) -> tuple[psutil.Process, float, list[dict[str, Any]]]:
     """The killed one, the seconds from its end to the second attempt by the store's clock, and the whole history."""
     consumer = up.wait_for_consumer("research")
-    job = up.submit(steps=3, seconds=0.3)
+    job = up.submit(steps=2, seconds=1)
     up.wait_for(job, "progress")
     consumer.kill()
     killed = time.time()

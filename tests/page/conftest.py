@@ -34,7 +34,10 @@ async def browser(leave_out: Callable[[str], NoReturn]) -> AsyncIterator[Browser
 @pytest.fixture
 async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
     """Somebody who looks at the page; afterwards it must have been quiet."""
-    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    context = await browser.new_context(
+        viewport={"width": 1280, "height": 800},
+        reduced_motion="reduce",  # what moves is drawn sixty times a second
+    )
     visitor = Visitor(await context.new_page())
     yield visitor
     await context.close()

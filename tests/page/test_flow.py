@@ -5,6 +5,7 @@ import re
 import httpx2
 from playwright.async_api import expect
 
+from tailrace.streams.flows.relay import Relay
 from tests.page.visitors import Visitor
 from tests.support.builders import Desk
 from tests.support.deployment import Deployment
@@ -35,6 +36,7 @@ async def test_the_jobs_of_a_flow_are_a_tree_that_moves(standing: Deployment, vi
     (held,) = await by_hand.claim()
     await visitor.sees(".flow .flow [data-job]", "running")
     await by_hand.complete(held)
+    await Relay(by_hand.transitions).deliver(by_hand.keys)  # as a worker of its platform would
     await visitor.state("completed")
     await visitor.sees(".flow .flow [data-job]", "completed")
     await visitor.sees(".job-flow .head", "2 children: 2 completed")

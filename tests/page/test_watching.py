@@ -18,11 +18,15 @@ async def test_a_takeover_is_two_lanes_one_history_and_a_grey_line(standing: Dep
     """The worker is frozen in the middle of a step; thawed, it reports that step before it hears anything."""
     (gateway,) = standing.gateways
     first = await standing.consumer("material-processing")
+    platform = f"{gateway.url}/api/platforms/material-processing"
+    await standing.http.post(f"{platform}/pause")
     job = await standing.submit("material-processing", steps=4, seconds=0.5, block="sleep", result={"sum": 42})
-    await standing.started(job)
-    standing.start_consumer("material-processing")  # by the time the first one is lost, it is there
     await visitor.open(f"{gateway.url}/jobs/{job}")
-    await visitor.sees(".events .text", "2 of 4")
+    await visitor.state("waiting")
+    await standing.http.post(f"{platform}/resume")
+    await standing.reached(job, 1)
+    standing.start_consumer("material-processing")  # by the time the first one is lost, it is there
+    await standing.reached(job, 2)
     first.freeze()
     await expect(visitor.page).to_have_title(re.compile(r"^(50|75) % · "))
     await visitor.sees(".fenced", f"fenced: later writes by {first.owner} are refused")

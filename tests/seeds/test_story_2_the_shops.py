@@ -11,10 +11,11 @@ from tests.support.processes import UNHURRIED
 
 WORKER_PLATFORMS = " kurly, ,hwahae ,,"
 PRODUCTS = ["p-1", "p-2", "p-3"]
+MANY = [f"p-{number}" for number in range(15)]  # so that the first job of a shop runs while we look
 
 
-async def execute(deployment: Deployment, platform: str) -> str:
-    body = {"workflow_id": "daily-scan", "params": {"platform": platform, "product_ids": PRODUCTS}}
+async def execute(deployment: Deployment, platform: str, products: list[str] = PRODUCTS) -> str:
+    body = {"workflow_id": "daily-scan", "params": {"platform": platform, "product_ids": products}}
     reply = await deployment.http.post(f"{deployment.gateways[0].url}/api/v2/workflows/execute", json=body)
     assert reply.status_code == 202
     answer = reply.json()
@@ -37,8 +38,8 @@ async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> N
     _, workers = await asyncio.gather(deployment.gateway(), starting)
     assert [worker.said("consumer_started")[0]["platforms"] for worker in workers] == ["kurly,hwahae"] * 2
     began = time.monotonic()
-    kurly = [await execute(deployment, "kurly") for _ in range(3)]
-    hwahae = [await execute(deployment, "hwahae") for _ in range(2)]
+    kurly = [await execute(deployment, "kurly", products) for products in (MANY, PRODUCTS, PRODUCTS)]
+    hwahae = [await execute(deployment, "hwahae", products) for products in (MANY, PRODUCTS)]
     musinsa = await execute(deployment, "musinsa")  # nobody serves it: its line waits, and holds up no other
     await deployment.started(kurly[0])
     await deployment.started(hwahae[0])
