@@ -102,18 +102,23 @@ class Consumer:
             Outbound(transitions, self._platforms),
         )
         self._lanes: dict[str, Room] = {}
+        self._rooms: dict[str, Rooms] = {}
         process = Room(min(settings.concurrency or MOST_IN_ALL, MOST_IN_ALL))
         lines = {}
         for number, platform in enumerate(settings.platforms):
             keys, policy = self._store.keys(platform), self._platforms[platform]
-            lane = self._lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
-            rooms = Rooms((process, lane), MOST_AT_ONCE)
+            rooms = self._rooms[platform] = Rooms(process, self._lane_of(platform), MOST_AT_ONCE)
             committer = Committer(transitions, keys)
             runner = Runner(keys, number, policy, context, committer, partial(rooms.give, 1))
             sleep = longest_sleep(len(settings.platforms))
             reader = Reader(self._terms(platform), rooms, runner, committer, partial(self._may_claim, number), sleep)
             lines[platform] = ServedPlatform(keys, reader, runner, committer)
         return lines
+
+    def _lane_of(self, platform: str) -> Room:
+        """The slots of a platform in this process, which those of its lane share."""
+        policy = self._platforms[platform]
+        return self._lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
 
     def _terms(self, platform: str) -> dict[str, Any]:
         """What every claim says of its owner and its platform."""
@@ -124,11 +129,12 @@ class Consumer:
         }
 
     def _policy_changed(self, platform: str) -> None:
-        """Go by another policy: the next claim and the next attempts. Which platforms share slots stays as it is."""
+        """Go by another policy: the next claim and the next attempts."""
         policy = self._platforms[platform]
         self._lines[platform].runner.policy = policy
-        if room := self._lanes.get(policy.lane or platform):
-            room.resize(policy.max_running_per_process)
+        lane = self._lane_of(platform)
+        lane.resize(policy.max_running_per_process)
+        self._rooms[platform].move(lane)
         for each, line in self._lines.items():  # the lane of one platform is in the terms of others
             line.reader.terms = self._terms(each)
             line.reader.ring()

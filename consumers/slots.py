@@ -1,6 +1,6 @@
 """How many jobs this process may run at a time: a count that several platforms may share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 Ring = Callable[[], None]
 
@@ -72,12 +72,13 @@ class Room:
 
 
 class Rooms:
-    """Several rooms that a job needs a place in at once: the process's own, which is the first, and its platform's."""
+    """The two rooms that a job of a platform needs a place in at once: its process's, and that of its lane."""
 
-    def __init__(self, rooms: Sequence[Room], most: int) -> None:
-        self._rooms = rooms
-        self._process = rooms[0]
+    def __init__(self, process: Room, lane: Room, most: int) -> None:
+        self._process = process
+        self._rooms = (process, lane)
         self._most = most
+        self._taken = 0
         self._invited = False  # whether a job of this platform waits until the process is empty
 
     def take(self, ring: Ring, wanted: int) -> tuple[int, str]:
@@ -95,6 +96,7 @@ class Rooms:
         company = "some"
         if self._process.empty:
             company = "locked" if self._invited else "none"
+        self._taken += places
         for room in self._rooms:
             room.take(places)
         if company == "locked":
@@ -111,5 +113,13 @@ class Rooms:
             ring()
 
     def give(self, places: int) -> None:
+        self._taken -= places
         for room in self._rooms:
             room.give(places)
+
+    def move(self, lane: Room) -> None:
+        """Share the places of another lane from now on: jobs that run count there."""
+        if lane is not self._rooms[1]:
+            before, self._rooms = self._rooms[1], (self._process, lane)
+            lane.take(self._taken)
+            before.give(self._taken)

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from tailrace.consumers.metrics.counters import HeartCounters, PlatformCounters, summed
+from tailrace.consumers.metrics.processes import families, usage_of
 from tailrace.streams.process.histogram import SIZES, TRIPS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -66,6 +67,7 @@ class ConsumerCollector(Collector):
         )
         info.add_metric(["consumer", seen.version or "", platform.python_version(), seen.owner], 1)
         yield info
+        yield from families(usage_of(seen.pid))
 
 
 def attempts(platforms: Sequence[PlatformCounters]) -> Iterable[Metric]:

@@ -129,7 +129,7 @@ spec:
       name: waiting
       metadata:
         serverAddress: http://prometheus:9090
-        query: sum(max by (platform, state) (tailrace_jobs{{platform=~"{regex}",state=~"waiting|delayed"}}))
+        query: sum(max by (platform, state) (tailrace_jobs{{platform=~"{regex}",state=~"waiting|delayed|awaiting"}}))
         threshold: "{per_replica}"
     - type: prometheus
       name: running
@@ -141,6 +141,7 @@ spec:
 
 SCALING: Final = """\
 # KEDA scales each worker by two triggers, so that a long job is not scaled away when nothing waits behind it.
+# What is delayed or awaits something counts as waiting: only a worker brings it back when its time has come.
 # Least 0 means that an idle shop has no worker at all. A platform with schedules needs one: consumers make the ticks.
 """
 

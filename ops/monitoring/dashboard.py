@@ -121,10 +121,20 @@ ROWS: Final = (
     Row(
         "Workers",
         (
-            Panel("Memory", {"{{instance}}": 'process_resident_memory_bytes{job=~"tailrace-.*"}'}, "bytes"),
+            Panel(
+                "Memory",
+                {
+                    "{{instance}} {{process}}": "tailrace_process_memory_bytes",
+                    "{{instance}}": 'process_resident_memory_bytes{job="tailrace-gateway"}',
+                },
+                "bytes",
+            ),
             Panel(
                 "Processors in use",
-                {"{{instance}}": 'rate(process_cpu_seconds_total{job=~"tailrace-.*"}[$__rate_interval])'},
+                {
+                    "{{instance}} {{process}}": "rate(tailrace_process_cpu_seconds_total[$__rate_interval])",
+                    "{{instance}}": 'rate(process_cpu_seconds_total{job="tailrace-gateway"}[$__rate_interval])',
+                },
             ),
             Panel("Loop lag", {"{{instance}}": "tailrace_loop_lag_seconds"}, "s"),
             Panel("Beats", {"{{instance}}": "rate(tailrace_beats_total[$__rate_interval])"}, "ops"),

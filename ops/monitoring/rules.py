@@ -172,7 +172,9 @@ RULES: Final = (
         "TailraceWorkerDead",
         "critical",
         "A worker is dead: it did not say goodbye and beats no more.",
-        '(tailrace_silent_consumers > 0) or (up{job="tailrace-consumers"} == 0)',
+        # A port is away for some seconds while its worker starts, or starts again.
+        '(tailrace_silent_consumers > 0) or (up{job="tailrace-consumers"} == 0 and '
+        'up{job="tailrace-consumers"} offset 30s == 0)',
         "{{ if $labels.platform }}{{ $value }} of its workers beat no more{{ else }}{{ $labels.instance }} "
         "does not answer{{ end }}",
         worker_dead,

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 from contextlib import suppress
+from pathlib import Path
 
 import httpx2
 
@@ -19,6 +20,20 @@ from tests.support.processes import UNHURRIED
 from tests.support.samples import Samples
 
 handles = Handlers()
+
+IN_A_PROCESS = """
+import time
+from tailrace import Attempt, Handlers
+
+handles = Handlers()
+
+
+@handles("spin", run_in="process")
+def spin(attempt: Attempt[dict]) -> None:
+    begun = time.process_time()
+    while time.process_time() < begun + 0.2:
+        pass
+"""
 
 
 @handles("works")
@@ -96,6 +111,24 @@ async def test_probes_and_metrics_are_answered_while_a_handler_holds_the_interpr
         assert [(await http.get(path)).status_code for path in ("/healthz", "/readyz", "/nothing")] == [200, 200, 404]
         assert (await http.post("/metrics")).status_code == 405
     assert (await deployment.record(job)).state is State.RUNNING, "it still holds the loop"
+
+
+async def test_memory_and_processor_time_are_told_of_the_heart_and_of_worker_processes_too(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    """A worker process that is gone leaves its time behind: the counter does not fall."""
+    handlers = tmp_path / "handlers.py"
+    handlers.write_text(IN_A_PROCESS)
+    port = free_port()
+    await deployment.consumer("research", TAILRACE_METRICS_PORT=str(port), TAILRACE_HANDLERS=str(handlers))
+    before = Samples(await scrape(port))
+    await deployment.ended(await deployment.submit("research", kind="spin"))
+    after = Samples(await scrape(port))
+    for process in ("consumer", "heart", "children"):
+        for name in ("tailrace_process_memory_bytes", "tailrace_process_cpu_seconds_total"):
+            assert after.value(name, process=process) > 0, (name, process)
+    spent = [seen.value("tailrace_process_cpu_seconds_total", process="children") for seen in (before, after)]
+    assert spent[1] - spent[0] > 0.15, "the handler took 0.2 s of a processor, in a process of its own"
 
 
 async def test_a_stopped_consumer_is_not_alive(deployment: Deployment) -> None:

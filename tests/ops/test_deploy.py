@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,50 @@ def test_two_triggers_scale_each_worker() -> None:
     for each in scaled:
         assert [trigger["name"] for trigger in each["spec"]["triggers"]] == ["waiting", "running"]
         assert 'state="running"' in json.dumps(each["spec"]["triggers"][1]).replace('\\"', '"')
+
+
+PHASES = (  # what waits, is delayed, awaits and runs; and the least number of workers that must be there
+    ((0, 0, 0, 0), 0),
+    ((5, 0, 0, 0), 1),
+    ((0, 0, 0, 1), 1),  # a long job, and nothing behind it: it is not scaled away
+    ((0, 0, 0, 3), 3),  # each may be in a pod of its own
+    ((0, 1, 0, 0), 1),
+    ((0, 0, 1, 0), 1),
+)
+
+
+def test_a_long_job_is_not_scaled_away(tmp_path: Path, leave_out: Callable[[str], NoReturn]) -> None:
+    """The queries of KEDA, run by Prometheus's own tool on what two gateways tell, and what Kubernetes makes of them:
+    the larger of both values, divided by its threshold; none only if both are 0."""
+    promtool = shutil.which("promtool") or leave_out("there is no promtool on this machine (Debian: prometheus)")
+    specs = [each["spec"] for each in yaml.safe_load_all((FOLDER / "keda.yaml").read_text())]
+    checks, wanted = [], {}
+    for spec, worker in zip(specs, WORKERS, strict=True):
+        for number, (counts, least) in enumerate(PHASES):
+            values = [sum(counts[:3]), counts[3]]
+            for trigger, value in zip(spec["triggers"], values, strict=True):
+                samples = [{"labels": "{}", "value": value}]
+                checks.append({"expr": trigger["metadata"]["query"], "eval_time": f"{number}m", "exp_samples": samples})
+            asked = [-(-v // int(t["metadata"]["threshold"])) for t, v in zip(spec["triggers"], values, strict=True)]
+            replicas = min(max(spec["minReplicaCount"], *asked), spec["maxReplicaCount"])
+            wanted[worker.name, number] = (replicas, min(least, spec["maxReplicaCount"]))
+    states = ("waiting", "delayed", "awaiting", "running")
+    series = [
+        {
+            "series": f'tailrace_jobs{{platform="{platform}", state="{state}", instance="{instance}"}}',
+            "values": " ".join(str(counts[place]) for counts, _ in PHASES),
+        }
+        for platform in [(worker.platforms or (worker.name,))[0] for worker in WORKERS]
+        for place, state in enumerate(states)
+        for instance in ("gateway-1", "gateway-2")
+    ]
+    file = tmp_path / "keda.yml"
+    tests = [{"interval": "1m", "input_series": series, "promql_expr_test": checks}]
+    file.write_text(json.dumps({"rule_files": [], "tests": tests}))
+    told = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert {place: replicas for place, (replicas, least) in wanted.items() if replicas < least} == {}
+    assert [wanted[worker.name, 0][0] for worker in WORKERS] == [spec["minReplicaCount"] for spec in specs]
 
 
 def strings(environment: dict[str, Any]) -> dict[str, str]:

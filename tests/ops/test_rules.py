@@ -61,9 +61,9 @@ CASES = {
         {**KURLY, **GATEWAY},
     ),
     "TailraceWorkerDead, by its port": Case(
-        {'up{instance="worker:9401", job="tailrace-consumers"}': "1x5 0x30"},
-        5,
+        {'up{instance="worker:9401", job="tailrace-consumers"}': "0 1x4 0x30"},
         6,
+        7,
         "worker:9401 does not answer",
         {"instance": "worker:9401", "job": "tailrace-consumers"},
     ),

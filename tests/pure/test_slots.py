@@ -7,7 +7,7 @@ class Platform:
     """Counts how often it is called."""
 
     def __init__(self, process: Room) -> None:
-        self.rooms = Rooms((process, Room(4)), 4)
+        self.rooms = Rooms(process, Room(4), 4)
         self.rung = 0
 
     def ring(self) -> None:
@@ -61,3 +61,20 @@ def test_a_claim_that_locked_the_process_and_found_other_jobs_lets_others_in_aga
     other.answered("")
     assert one.rung > 0
     assert one.take() == (4, "some")
+
+
+def test_a_platform_that_comes_into_another_lane_brings_what_it_runs() -> None:
+    process, one, other = Room(9), Room(3), Room(2)
+    kurly, ably = Rooms(process, one, 9), Rooms(process, other, 9)
+    assert kurly.take(lambda: None, 2)[0] == 2
+    ably.take(lambda: None, 1)
+    called: list[str] = []
+    assert ably.take(lambda: None, 9)[0] == 1
+    assert ably.take(lambda: called.append("ably"), 9)[0] == 0
+    kurly.move(other)
+    kurly.move(other)
+    assert (process.free, one.free, other.free) == (5, 3, -2)
+    kurly.give(2)
+    assert (process.free, one.free, other.free) == (7, 3, 0)
+    ably.give(2)
+    assert (process.free, other.free, called) == (9, 2, ["ably"])
