@@ -104,6 +104,7 @@ async def look(store: Store, *, own: bool) -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "store": f"{server.name} {server.version}",
         "own_store": own,
+        "nodes": len(await store.nodes()),
         "append_only_file": persistence.get("aof_enabled") == "1",
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
@@ -139,6 +140,8 @@ def show(facts: dict[str, Any], figures: Sequence[Figure]) -> None:
     found.show()
     out.print()
     store = f"{facts['store']}{', of its own' if facts['own_store'] else ''}"
+    if facts["nodes"] > 1:
+        store += f", {facts['nodes']} nodes"
     aof = "append-only file on" if facts["append_only_file"] else "no append-only file"
     place = f"{facts['machine']}, {facts['processors']} processors, Python {facts['python']}"
     out.print(f"{store}, {aof}; {place}; {facts['date']}")

@@ -239,14 +239,14 @@ async def broadcast(bench: Bench, keys: PlatformKeys, port: int, todo: benchjobs
 
 async def memory(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     count = bench.extent.reporting
-    empty = await used_bytes(bench)
+    empty = await used_bytes(bench, keys)
     job_keys = await bench.fill(keys, "steps", count)
-    some = await used_bytes(bench)  # what the store needs to be talked to, its buffers and scripts, is there by now
+    some = await used_bytes(bench, keys)  # the buffers and scripts of the store are there by now
     job_keys += await bench.fill(keys, "steps", count)
-    waiting = await used_bytes(bench) - some
+    waiting = await used_bytes(bench, keys) - some
     done, _ = await bench.work(keys, job_keys)
     await bench.store.command("DEL", keys["events"])  # the live feed is capped: it belongs to no job
-    ended = await used_bytes(bench) - empty
+    ended = await used_bytes(bench, keys) - empty
     what = f"memory of an ended job, {benchjobs.STEPS} steps reported"
     return [
         Figure("memory.waiting", "memory of a waiting job", "bytes", value=round(waiting / count, 1)),
@@ -254,12 +254,13 @@ async def memory(bench: Bench, keys: PlatformKeys) -> list[Figure]:
     ]
 
 
-async def used_bytes(bench: Bench) -> int:
-    """What the store uses, once it has let go of what was deleted."""
+async def used_bytes(bench: Bench, keys: PlatformKeys) -> int:
+    """What the server of a platform uses, once it has let go of what was deleted."""
     fields: dict[str, str] = {}
+    node = await bench.store.node_of(keys.platform)
 
     async def calm() -> bool:
-        fields.update(info_fields(await bench.store.command("INFO", "memory")))
+        fields.update(info_fields(await node.command("INFO", "memory")))
         return fields.get("lazyfree_pending_objects", "0") == "0"
 
     await bench.workbench.until("the store had not freed what was deleted", calm)

@@ -5,23 +5,23 @@ import secrets
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import redis
 from msgspec import Struct
 
 from tailrace.ops.terminal import say
 from tailrace.ops.up.children import ChildProcess, Family
 from tailrace.ops.up.own_store import OwnStore, free_port
 from tailrace.ops.up.up import is_ready
-from tailrace.streams.errors import BadConfiguration, TailraceError
-from tailrace.streams.keys import Keyspace, PlatformKeys
+from tailrace.streams.errors import StoreError, TailraceError
+from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.process import launch, lifeline
-from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
+from tailrace.streams.store.connection import Store
 
 HOST = "127.0.0.1"
 CONCURRENCY = 128
@@ -114,8 +114,6 @@ class Workbench:
 @contextmanager
 def open_workbench(url: str | None, data: Path | None, purposes: Sequence[str]) -> Iterator[Workbench]:
     """A platform for each purpose, in a store of its own, whose files are under `data`, or in the store of `url`."""
-    if url and url.startswith((*SENTINEL_SCHEMES, *CLUSTER_SCHEMES)):
-        raise BadConfiguration("REDIS_URL: bench measures one server; write redis://host:port, or unset it")
     name = f"bench-{secrets.token_hex(4)}"
     keys = {purpose: PlatformKeys(f"{name}-{purpose}") for purpose in purposes}
     if data:
@@ -130,15 +128,20 @@ def open_workbench(url: str | None, data: Path | None, purposes: Sequence[str]) 
 
 
 def sweep(url: str, name: str, platforms: Sequence[PlatformKeys]) -> None:
-    """Remove every key of ours from a store that is not ours."""
-    prefixes = tuple(keys.prefix.encode() for keys in platforms)
+    """Remove every key of ours from a store that is not ours, in a thread: this one may run a loop."""
     try:
-        with redis.Redis.from_url(url) as client:
-            client.hdel(Keyspace().platforms, *(keys.platform for keys in platforms))
-            cursor = None
-            while cursor != 0:
-                cursor, found = client.scan(cursor or 0, match=f"*{name}*", count=SWEEP)
-                if ours := [key for key in found if key.startswith(prefixes)]:
-                    client.unlink(*ours)
-    except redis.RedisError as error:
+        with ThreadPoolExecutor(1) as other:
+            other.submit(anyio.run, remove_keys, url, name, platforms).result()
+    except StoreError as error:
         say(f"the store does not answer ({error}): keys with {name} in their names are left there")
+
+
+async def remove_keys(url: str, name: str, platforms: Sequence[PlatformKeys]) -> None:
+    prefixes = tuple(keys.prefix.encode() for keys in platforms)
+    async with Store(url) as store:
+        await store.command("HDEL", store.keyspace.platforms, *(keys.platform for keys in platforms))
+        for node in await store.nodes():
+            cursor = None
+            while cursor != b"0":
+                cursor, found = await node.command("SCAN", cursor or 0, "MATCH", f"*{name}*", "COUNT", SWEEP)
+                await node.commands(("UNLINK", key) for key in found if key.startswith(prefixes))

@@ -46,6 +46,7 @@ if #wanted > 0 and (vacated > 0 or call('EXISTS', keys.leases) == 1) then -- whe
   local fresh, alone = {}, false
   for i, text in ipairs(call('HMGET', keys.leases, unpack(wanted))) do
     if text then
+      held[wanted[i]], touched[wanted[i]] = text, true -- a write, for a WAIT behind this call, as in `lease.own`
       local key, given = lease.read(text)
       local job = call('HMGET', key_of('job', key), 'attempt', 'kind', 'options', 'marks')
       local found = call('XRANGE', keys.jobs[given.band], given.entry, given.entry)[1]

@@ -13,6 +13,7 @@ if not reported then
   return 'lost'
 end
 if number - reported <= 0 then
+  touched[nonce] = true -- a write, for a WAIT behind this call, as in `lease.own`
   return 'again'
 end
 if lease.asked_to_stop(rest) then -- it is asked to stop, and to say nothing more

@@ -147,7 +147,7 @@ async def check_node(
     if terms and (there := int(replication.get("connected_slaves", 0))) < terms.replicas:
         advice.append(
             f"the store has {there} of the {terms.replicas} replicas that TAILRACE_REPLICAS asks for; "
-            "until it has them, replicated platforms accept no jobs and end none"
+            "until it has them, replicated platforms accept, start and end no jobs"
         )
     if persistence.get("aof_enabled") != "1":
         advice.append("the store keeps no append-only file: jobs are lost when it restarts; set `appendonly yes`")

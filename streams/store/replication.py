@@ -18,10 +18,10 @@ from tailrace.streams.functions import Script
 from tailrace.streams.store.node import Command, Entrance, Node
 
 PROMISES = frozenset(
-    {"submit", "spawn", "complete", "fail", "delay", "requeue", "wait", "release"}
-    | {"save", "checkpoint", "cancel", "reopen", "signal", "arrive"}
+    {"submit", "claim", "report", "complete", "fail", "delay", "requeue", "wait", "release"}
+    | {"save", "checkpoint", "spawn", "arrive", "signal", "cancel", "reopen"}
 )
-"""The transitions whose answer is a promise. Claims and reports are none: to lose them costs an attempt, not a job."""
+"""The transitions whose answers wait: all that clients and attempts are told. Beats and looks promise nothing."""
 
 
 class ReplicaTerms(Struct, frozen=True):

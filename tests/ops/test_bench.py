@@ -19,6 +19,8 @@ from tailrace.ops.bench.live_clients import LiveClient
 from tailrace.ops.bench.measures import MEASURES
 from tailrace.ops.bench.workbench import Pace, open_workbench
 from tailrace.ops.bootstrap import CHECKOUT
+from tailrace.ops.up.own_cluster import OwnCluster
+from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import TailraceError
 from tests.ops.commands import Here, environment, on_terminal, tailrace
 from tests.support.eventually import eventually
@@ -69,6 +71,17 @@ def test_everything_is_measured_on_a_store_of_its_own(tmp_path: Path) -> None:
     assert said == [f"{number}/{len(MEASURES)} {name}" for number, name in enumerate(MEASURES, start=1)]
     assert list(tmp_path.iterdir()) == []
     assert relatives(tmp_path) == []
+
+
+@pytest.mark.chaos
+def test_a_cluster_is_measured_and_nothing_is_left_in_it(valkey: OwnStore, tmp_path: Path) -> None:
+    with OwnCluster(tmp_path / "cluster", 3, server=valkey.server) as cluster:
+        result = tailrace("bench", "--quick", "--json", "--only", "raw,submit,drain,memory", REDIS_URL=cluster.url)
+        assert result.returncode == 0, result.stderr
+        report = json.loads(result.stdout)
+        assert (report["nodes"], report["own_store"]) == (3, False)
+        assert all(figure["value"] > 0 for figure in report["figures"])
+        assert [cluster.ask(node, "DBSIZE") for node in cluster.nodes] == [0, 0, 0]
 
 
 def test_a_terminal_shows_how_far_it_is_and_then_a_table(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""What operators do to a cluster: move a slot, step by step."""
+"""What operators do to a cluster, and see of it: a slot that moves step by step, primaries and their replicas."""
 
 from collections.abc import Sequence
+
+import redis
 
 from tailrace.ops.up.own_cluster import OwnCluster
 from tailrace.ops.up.own_store import OwnStore
@@ -45,6 +47,12 @@ class SlotMove:
 
 def primaries(cluster: OwnCluster) -> Sequence[OwnStore]:
     return [node for node in cluster.nodes if node.is_alive() and "master" in cluster.line_of(node)[2]]
+
+
+def has_replica(server: OwnStore, password: str | None = None) -> bool:
+    """Whether a replica follows this server."""
+    with redis.Redis(port=server.port or 0, password=password) as client:
+        return bool(dict(client.info("replication")).get("slave0", {}).get("state") == "online")
 
 
 def owner_of(cluster: OwnCluster, slot: int) -> OwnStore:

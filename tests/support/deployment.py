@@ -19,7 +19,6 @@ from tailrace.streams.messages import Lease, Record
 from tailrace.streams.process.settings import Environment
 from tailrace.streams.replies import pairs, read_job, read_record
 from tailrace.streams.states import TERMINAL, Status
-from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tests.support.eventually import eventually
 from tests.support.follower import Follower
@@ -43,7 +42,7 @@ class Deployment:
             (folder / "tailrace.toml").write_text(config)
             self._environment = {"TAILRACE_CONFIG": str(folder / "tailrace.toml")}
         settings = StreamsSettings.read(Environment({**self._environment, "REDIS_URL": url}))
-        self.store = Store(url, settings.keyspace(url))
+        self.store = settings.open(url)
         self.producer = Producer(Transitions(self.store), settings.platforms)
         self.http = httpx2.AsyncClient(timeout=10.0)
         self.accepted: list[str] = []  # the ledger: every job that was accepted, in order
