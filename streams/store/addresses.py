@@ -61,7 +61,7 @@ class Target(Struct, frozen=True):
     @property
     def name(self) -> str:
         """For people, without secrets."""
-        return f"{self.host} port {self.port}" if self.host else self.path
+        return "{}:{}".format(*(self.host, self.port)) if self.host else self.path
 
 
 class Addresses(NamedTuple):

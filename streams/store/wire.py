@@ -46,17 +46,24 @@ class Wire(asyncio.Protocol):
     """An open connection."""
 
     def __init__(self, answer_seconds: float) -> None:
-        self._answer_seconds = answer_seconds
-        self._look_seconds = answer_seconds / LOOKS
         self._look_due = 0.0
         self._parser = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
         self._due: deque[tuple[Answer, float]] = deque()  # answers not yet heard, and when each was asked for
         self._watch: asyncio.TimerHandle | None = None
+        self.answer_within(answer_seconds)
         self._moved = 0.0  # when the link last carried a byte, either way
         self._unsent = 0  # bytes that had not left us at the last look
         self._loop = asyncio.get_running_loop()
         self.closed = False
+
+    def answer_within(self, seconds: float) -> None:
+        """How long the server may be silent from now on. No answer is due."""
+        self._answer_seconds = seconds
+        self._look_seconds = seconds / LOOKS
+        if self._watch:  # it would look by the time that was
+            self._watch.cancel()
+            self._watch = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -159,12 +166,13 @@ class Door:
 
     async def open(self, answer_seconds: float) -> Wire:
         """Raises `AccessDenied` when the credentials do not fit, `NoStore` when the server does not answer."""
-        wire = Wire(answer_seconds)
+        wire = Wire(2 * self._connect_seconds)
         try:
             async with asyncio.timeout(2 * self._connect_seconds):
                 async with asyncio.timeout(self._connect_seconds):
                     await self._connect(wire)
                 await self._enter(wire)
+                wire.answer_within(answer_seconds)
         except AccessDenied:
             wire.close()
             raise

@@ -85,6 +85,11 @@ class GatewayProcess:
         wait_for_answer(self.url, self.process)
         return self
 
+    def start_again(self) -> None:
+        """At the same address, knowing nothing."""
+        self.__exit__(None, None, None)
+        self.__enter__()
+
     def stop(self) -> str:
         """End it with SIGTERM, if it still runs; all that it said."""
         self.process.terminate()

@@ -48,7 +48,7 @@ async def test_news_are_pushed_and_not_found_by_looking_again(
 ) -> None:
     monkeypatch.setattr(feed, "BLOCK_SECONDS", 600.0)  # a read of the feed that finds nothing ends after this test
     held = await desk.start("a")
-    with gateway_thread(valkey_url) as server:
+    with gateway_thread(valkey_url, ping_seconds=600) as server:  # and so does the look at logs, as often as a ping
         async with EventSource(server.url, "research.a") as source, source.open() as reading:
             await reading.take(2)
             for number in range(1, 6):

@@ -79,7 +79,10 @@ def test_a_wrong_setting_names_itself(valkey_url: str) -> None:
 
 
 def test_a_database_that_is_none_stops_it(valkey_url: str) -> None:
-    for database, sentence in (("zz", "its database is no whole number"), ("99", "REDIS_URL names database 99")):
+    for database, sentence in (
+        ("zz", "names a database that is not a whole number"),
+        ("99", "REDIS_URL names database 99"),
+    ):
         code, said = failed_start(f"{valkey_url}?db={database}", "--port", "0")
         assert code == 78
         assert "REDIS_URL" in said[-1]

@@ -44,7 +44,10 @@ def test_commands_in_another_terminal_know_the_same_platforms(tmp_path: Path, he
 
 
 def test_a_database_that_is_none_is_a_wrong_setting(valkey_url: str, here: Here) -> None:
-    for database, sentence in (("zz", "its database is no whole number"), ("99", "names database 99, which")):
+    for database, sentence in (
+        ("zz", "names a database that is not a whole number"),
+        ("99", "names database 99, which"),
+    ):
         for words in (["doctor"], ["running"], ["submit", "research", "drill"], ["bench", "--only", "raw"]):
             code, out, err = here(*words, REDIS_URL=f"{valkey_url}?db={database}")
             assert (code, out) == (78, ""), words

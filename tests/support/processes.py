@@ -19,8 +19,6 @@ from tailrace.streams.process import lifeline
 
 ROOT = Path(__file__).resolve().parents[2]
 
-NO_RICH = Path(__file__).with_name("no_rich")
-
 OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT", "PYTHONDONTWRITEBYTECODE")
 """What a person may have set in the environment the tests run in; no process of a test inherits it. The last one would
 have each of some hundred processes compile all our modules anew: a fifth of its start."""
@@ -59,13 +57,7 @@ class Process:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *command],
                 cwd=ROOT,
-                env={
-                    **inherited,
-                    "PYTHONPATH": os.pathsep.join([str(NO_RICH), inherited["PYTHONPATH"]]),
-                    "LOG_FORMAT": "json",
-                    lifeline.VARIABLE: str(held),
-                    **environment,
-                },
+                env={**inherited, "LOG_FORMAT": "json", lifeline.VARIABLE: str(held), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
