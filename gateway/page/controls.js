@@ -1,4 +1,4 @@
-// Messages, buttons that act, and the parts of the page that load at their first use.
+// Messages, buttons that act, and parts of the page that load when used.
 
 import { link } from "./api.js";
 import { h } from "./dom.js";
@@ -35,7 +35,7 @@ export async function attempt(what, words) {
 export const sheet = (name) => new Promise((done) =>
   document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `${home}page/${name}.css`, onload: done, onerror: done })));
 
-// Load a part of the page; null, with a message, when it cannot be loaded.
+// Null, with a message, when it cannot be loaded.
 export const part = (name) => import(`${home}page/${name}.js`).catch(() => {
   say(`${name}.js could not be loaded. Reload the page once the gateway answers.`, "fail");
   return null;

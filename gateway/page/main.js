@@ -41,11 +41,9 @@ async function lookAround() {
   const [store, workers] = await Promise.all(["/api/store", "/api/v2/workers/status"].map((path) => ask(path).then((answer) => answer.data, () => null)));
   if (store) {
     const { server, version, memoryBytes, nodes } = store;
-    const down = nodes?.filter((node) => node.down) ?? [];
-    const cluster = !nodes ? "" : down.length ? ` · ${down.length} of ${count(nodes.length, "node")} down` : ` · ${count(nodes.length, "node")}`;
-    by("store").textContent = `store ${server} ${version.split(".", 2).join(".")}${cluster}${memoryBytes == null ? "" : ` · ${bytes(memoryBytes)}`}`;
-    by("store").className = down.length ? "tone-fail" : "";
-    by("store").title = [`${server} ${version}`, ...(nodes ?? []).map((node) => `${node.address}: ${node.down ? "down" : bytes(node.memoryBytes)}: ${node.platforms.join(", ")}`)].join("\n");
+    by("store").textContent = `store ${server} ${version.split(".", 2).join(".")}${memoryBytes == null ? "" : ` · ${bytes(memoryBytes)}`}`;
+    by("store").title = `${server} ${version}`;
+    if (nodes) (await part("nodes"))?.show(by("store"), nodes);
   }
   if (workers) by("workers-alive").textContent = count(workers.summary.alive_count, "worker");
 }

@@ -1,7 +1,7 @@
 -- claim: open attempts for as many jobs as there is room for, band by band, the front of each before its line.
 -- Script  settling
 -- Uses  calls ends entries gates history lease places rates waking
--- KEYS  jobs fronts unfinished suspects due alarms awaiting leases control starts
+-- KEYS  jobs fronts unfinished suspects due alarms awaiting leases control starts idle called
 -- ARGV  owner        the consumer that claims
 --       deadline_ms  its silence after which the lease counts as lost
 --       company      what else its process runs: some | none | locked: nothing, and nothing starts before the answer

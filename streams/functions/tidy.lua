@@ -1,7 +1,7 @@
 -- tidy: put right one thing that a platform keeps about its jobs and that nothing else would put right.
 -- Script  repairing
--- Uses  ends entries history lease places retention
--- KEYS  jobs fronts suspects due awaiting leases limits orders ended_failed ended_cancelled control
+-- Uses  ends entries lease places
+-- KEYS  jobs fronts suspects due awaiting leases limits orders ended_failed ended_cancelled idle called
 -- ARGV  what  lease | front | entry | limit | order | record | call
 --       name  a nonce, a job, a band and an entry, a limit key, an order key, a job, nothing
 --       act   1: put it right, 0: only look

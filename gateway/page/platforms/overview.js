@@ -23,7 +23,7 @@ export function show(main) {
   let framed = false;
 
   const look = poll(async () => {
-    const first = !state; // to see which workers are alive takes a moment; the rest is there at once
+    const first = !state; // workers take a moment, the rest does not
     const how = first ? "?wait=0" : "";
     try {
       const [platforms, running, workers] = await Promise.all([
