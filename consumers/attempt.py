@@ -12,7 +12,8 @@ from tailrace.consumers.attempts.reports import check_report, report_event
 from tailrace.consumers.attempts.steps import OURS, SPAN
 from tailrace.consumers.outcomes import Rest
 from tailrace.streams.errors import Cancelled, Lost
-from tailrace.streams.flows.envelope import FlowNode
+from tailrace.streams.flows.envelope import PLACE, FlowNode
+from tailrace.streams.flows.spawning import flow_keys
 from tailrace.streams.keys import PlatformKeys, join_id
 from tailrace.streams.messages import Claim, Job, Step, encode
 from tailrace.streams.operations import Operation, call, checked, word
@@ -31,6 +32,7 @@ MOST_NAMED = 20  # steps in the report of what an attempt took over
 
 Heard = Callable[[Any], None]
 NewJobs = Sequence[tuple[str, bytes]]  # keys and args
+Told = tuple[dict[str, Any], str]  # their options, and the place in the code that brings them
 
 
 class Desk(Protocol):
@@ -44,13 +46,11 @@ class Desk(Protocol):
     def waited(self, attempt: "Attempt[Any]", answer: Any, awaits: str) -> bool:
         """What the store answered; whether the attempt is over."""
 
-    async def spawn(
-        self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
-    ) -> list[Any]:
+    async def spawn(self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, told: Told) -> list[Any]:
         """Submit jobs; what the store answers, page by page."""
 
-    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> tuple[list[str], list[Any]]:
-        """The same for the children that a job carries; their ids as well."""
+    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> list[Any]:
+        """The same for the children that a job carries."""
 
 
 class Attempt(Flows[Args, Opened]):
@@ -194,18 +194,22 @@ class Attempt(Flows[Args, Opened]):
         found: list[bytes] = answer
         return found
 
-    async def _spawn(self, child: bool, platform: str, kind: str, jobs: NewJobs, options: dict[str, Any]) -> list[str]:
+    async def _spawn(
+        self, child: bool, platform: str, kind: str, jobs: NewJobs, options: dict[str, Any], place: str
+    ) -> list[str]:
         await self.quiet()
-        pages = await self._desk.spawn(self.claim, child, platform, kind, jobs, options)
+        pages = await self._desk.spawn(self.claim, child, platform, kind, jobs, (options, place))
         return self._brought([join_id(platform, key) for key, _ in jobs], pages)
 
     async def join_flow(self, nodes: Sequence[FlowNode]) -> None:
         """Submit the children that this job carries, and wait until all of them have completed."""
         memory = await self.recall()
-        ids, pages = await self._desk.spawn_flow(self.claim, nodes)
-        self._brought(ids, pages)
+        keys = flow_keys(self.job.id, (node.kind for node in nodes))
+        ids = [join_id(node.platform, key) for node, key in zip(nodes, keys, strict=True)]
+        if not memory.has_spawned(PLACE, len(nodes)):
+            self._brought(ids, await self._desk.spawn_flow(self.claim, nodes))
         memory.children = [(each, node.kind) for each, node in zip(ids, nodes, strict=True)]
-        await self.join(await self.children())
+        await self._all_ends(await self.children(), fails=True)
 
     async def _children(self) -> list[tuple[str, str]]:
         return (await self.recall()).children

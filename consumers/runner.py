@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from tailrace.consumers.attempt import Attempt, NewJobs
+from tailrace.consumers.attempt import Attempt, NewJobs, Told
 from tailrace.consumers.attempts.endings import TOO_LARGE, Misfit, RunningAttempt, operation_of, outcome_of
-from tailrace.consumers.attempts.outbound import Outbound
+from tailrace.consumers.attempts.outbound import PARENT, Outbound
 from tailrace.consumers.backoff import seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.metrics.counters import ConsumerCounters
@@ -31,7 +31,7 @@ from tailrace.consumers.outcomes import (
 from tailrace.consumers.program.lifespans import Lifespans
 from tailrace.consumers.registry import Handler
 from tailrace.streams.errors import Lost
-from tailrace.streams.flows.envelope import FlowNode, opened
+from tailrace.streams.flows.envelope import PLACE, FlowNode, opened
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim
 from tailrace.streams.operations import BrokenOperation, Operation, call, word
@@ -44,6 +44,7 @@ from tailrace.streams.store.commit import Committer, Heard
 log = get_logger()
 
 OUTCOMES = {"again": "", "mute": "lost"}  # by what the store said; empty: as it was asked for
+CHILD = 2  # the end of a child takes the server twice as long as that of another job: it goes to the parent as well
 LOOK_SECONDS = 0.1  # how soon the time of an attempt is looked at again that was over while the store was asked
 ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last writes are here by then
 
@@ -247,7 +248,8 @@ class Runner:
             operation = self._operation(running, outcome)
         except Exception as error:  # such as a delay that is not a number: the attempt must be settled all the same
             operation = self._operation(running, Failed(failure_of(error)))
-        self._committer.say(operation, lambda answer: self._settled(running, answer))
+        times = CHILD if running.claim.options.startswith(PARENT) else 1
+        self._committer.say(operation, lambda answer: self._settled(running, answer), times)
 
     def _leave(self, running: RunningAttempt) -> None:
         """The attempt is over, and its slot is free."""
@@ -286,21 +288,20 @@ class Runner:
             self._settled(running, answer)
         return True
 
-    async def spawn(
-        self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, options: Any
-    ) -> list[Any]:
+    async def spawn(self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, told: Told) -> list[Any]:
         """Submit the jobs of an attempt; what the store answers, page by page."""
-        outbound = self._process.outbound
+        outbound, (options, place) = self._process.outbound, told
         assert outbound
-        told = {"traceparent": trace_of(claim), **options}
-        return await outbound.spawn(self._keys, claim, await outbound.check(child, platform, kind, jobs, told))
+        options = {"traceparent": trace_of(claim), **options}
+        new = await outbound.check(child, platform, kind, jobs, options)
+        return await outbound.spawn(self._keys, claim, new, place)
 
-    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> tuple[list[str], list[Any]]:
-        """The same for the children that a job carries; their ids as well."""
+    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> list[Any]:
+        """The same for the children that a job carries."""
         outbound = self._process.outbound
         assert outbound
         new = outbound.nodes(self._keys.id(claim.key), nodes, trace_of(claim))
-        return [each.job.id for each in new], await outbound.spawn(self._keys, claim, new)
+        return await outbound.spawn(self._keys, claim, new, PLACE)
 
     def _operation(self, running: RunningAttempt, outcome: Outcome) -> Operation:
         claim = running.claim

@@ -17,6 +17,7 @@ from tailrace.consumers.runner import ProcessContext, Runner
 from tailrace.producers.declarations import Declared, plain
 from tailrace.producers.flows import Flow
 from tailrace.producers.producer import encode_args
+from tailrace.streams.errors import WrongField
 from tailrace.streams.flows.envelope import FlowNode, unseal
 from tailrace.streams.flows.spawning import NewJob
 from tailrace.streams.history.events import Event, event_body, read_body, read_members
@@ -165,7 +166,7 @@ class StandIn(Committer):
         self.progress: list[Event] = []
         self.brought: list[BroughtJob] = []
 
-    def say(self, operation: Operation, heard: Heard) -> None:
+    def say(self, operation: Operation, heard: Heard, times: int = 1) -> None:
         said = operation.named
         if operation.name == "report":
             # `queued` and `started` count too
@@ -268,9 +269,11 @@ class StandInOutbound(Outbound):
         self, child: bool, platform: str, kind: str, jobs: Sequence[tuple[str, bytes]], options: dict[str, Any]
     ) -> list[NewJob]:
         told = Options(**options)
+        if not all(isinstance(msgspec.json.decode(args), dict) for _, args in jobs):
+            raise WrongField("args", "must be an object")
         return [NewJob(Job(platform, key, kind, args, told), "", child) for key, args in jobs]
 
-    async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob]) -> list[Any]:
+    async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob], place: str) -> list[Any]:
         return [[self._stand_in.bring(new) for new in jobs]] if not self._stand_in.cancelling else [b"cancelled"]
 
     def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:

@@ -7,8 +7,8 @@ from msgspec import Raw, Struct
 from tailrace.producers.declarations import plain
 from tailrace.producers.submissions import Submission, Submitted
 from tailrace.streams.errors import WrongField
-from tailrace.streams.flows.envelope import PLACE, FlowNode, seal
-from tailrace.streams.flows.spawning import child_key
+from tailrace.streams.flows.envelope import FlowNode, seal
+from tailrace.streams.flows.spawning import flow_keys
 from tailrace.streams.keys import join_id
 from tailrace.streams.messages import Job
 from tailrace.streams.options import NO_OPTIONS, Options
@@ -27,8 +27,11 @@ class Flow(Struct, frozen=True):
     children: Sequence["Flow"] = ()
     options: Options = NO_OPTIONS
 
-    def submission(self, key: str | None = None) -> Submission:
-        below = tuple(child.submission() for child in self.children)
+    def submission(self, key: str | None = None, level: int = 1) -> Submission:
+        """What the producer takes. Raises `WrongField` when the tree is too deep, as one is that contains itself."""
+        if level > DEEPEST:
+            raise too_deep()
+        below = tuple(child.submission(level=level + 1) for child in self.children)
         return Submission(self.platform, self.kind, plain(self.args), key, self.options, below)
 
 
@@ -48,7 +51,7 @@ def with_children(root: Job, submission: Submission, check: Callable[[Submission
         if jobs > MOST_JOBS:
             raise WrongField("children", f"a tree has at most {MOST_JOBS} jobs")
         if level > DEEPEST:
-            raise WrongField("children", f"a tree has at most {DEEPEST} levels")
+            raise too_deep()
         try:
             check_child(parent, child)
             job = check(child)
@@ -69,6 +72,10 @@ def with_children(root: Job, submission: Submission, check: Callable[[Submission
     return Job(root.platform, root.key, root.kind, payload, root.options, flow=True)
 
 
+def too_deep() -> WrongField:
+    return WrongField("children", f"a tree has at most {DEEPEST} levels, and no job is below itself")
+
+
 def check_child(parent: Submission, child: Submission) -> None:
     """Refuse what would keep a parent waiting for ever."""
     order = child.options.order_key
@@ -82,7 +89,5 @@ def check_child(parent: Submission, child: Submission) -> None:
 
 def children_of(root: str, submission: Submission) -> tuple[str, ...]:
     """The ids that the children of a tree's root will have."""
-    return tuple(
-        join_id(child.platform, child_key(root, PLACE, child.kind, index))
-        for index, child in enumerate(submission.children)
-    )
+    keys = flow_keys(root, (child.kind for child in submission.children))
+    return tuple(join_id(child.platform, key) for child, key in zip(submission.children, keys, strict=True))

@@ -14,7 +14,7 @@ from tailrace.producers.client import as_text
 from tailrace.producers.declarations import plain
 from tailrace.producers.producer import encode_args
 from tailrace.producers.submissions import Submitted
-from tailrace.streams.flows.spawning import MOST_CHILDREN, child_key
+from tailrace.streams.flows.spawning import MOST_CHILDREN, child_keys
 from tailrace.streams.history.events import Event, read_body
 from tailrace.streams.keys import check_word, join_id
 from tailrace.streams.messages import Failure
@@ -24,7 +24,7 @@ from tailrace.streams.states import State, Status
 T = TypeVar("T")
 OnFailure = Literal["fail", "collect", "ignore"]
 
-JOIN_PAGE = 200  # children in one call
+JOIN_PAGE = 300  # children in one call: two milliseconds of the server's time
 UNKNOWN = b"?"  # what `join` says of a job that is not a child of this one
 
 
@@ -185,10 +185,12 @@ class Flows(Steps[Args, Opened]):
             raise too_many(self.job.id)
         where, memory = platform or self.job.platform, await self.recall()
         place = memory.place("spawn" if child else "submit", name)
-        keys = [child_key(self.job.id, place, kind, index) for index in range(len(many))]
+        keys = list(child_keys(self.job.id, place, kind, range(len(many))))
+        ids = [join_id(where, key) for key in keys]
+        if not many or memory.has_spawned(place, len(many)):
+            return ids, ["again"] * len(many)
         jobs = [(key, encode_args(plain(args))) for key, args in zip(keys, many, strict=True)]
-        answers = await self.ask("spawn", child, where, kind, jobs, dict(as_text(options))) if jobs else []
-        return [join_id(where, key) for key in keys], answers
+        return ids, await self.ask("spawn", child, where, kind, jobs, dict(as_text(options)), place)
 
     @overload
     async def join(self, children: Sequence[Child[T]], *, on_failure: Literal["fail"] = "fail") -> list[T]: ...
@@ -207,17 +209,27 @@ class Flows(Steps[Args, Opened]):
         `ChildFailed` in place of its result; `ignore` gives None there. Raises `ValueError` for a job that is not a
         child of this one.
         """
+        if isinstance(children, Child) or not all(isinstance(child, Child) for child in children):
+            raise TypeError(f"join takes a list of what spawn returned, not {children!r:.100}")
         if on_failure not in ("fail", "collect", "ignore"):
             raise ValueError(f'on_failure: expected "fail", "collect" or "ignore", not {on_failure!r}')
-        number = (await self.recall()).join_number(self.number)
-        ends: dict[str, bytes] = {}
+        ends = await self._all_ends(children, fails=on_failure == "fail")
+        return [given(child, ends[child.id], on_failure) for child in children]
+
+    async def _all_ends(self, children: Sequence[Child[Any]], *, fails: bool) -> dict[str, bytes]:
+        """The ends of all children, once they are there. `fails`: raises the `ChildFailed` of the first that did not
+        complete."""
+        memory = await self.recall()
+        number = memory.join_number(self.number)
+        ends = {child.id: memory.ends[child.id] for child in children if child.id in memory.ends}
         while True:
             await self._look(number, [child for child in children if child.id not in ends], ends)
-            if on_failure == "fail" and (failed := first_failed(children, ends)):
+            memory.note_ends(ends)
+            if fails and (failed := first_failed(children, ends)):
                 raise failed
-            if all(child.id in ends for child in children):
-                return [given(child, ends[child.id], on_failure) for child in children]
-            await self.ask("wait", "join", number, "", None, on_failure == "fail")
+            if len(ends) == len(children) or all(child.id in ends for child in children):
+                return ends
+            await self.ask("wait", "join", number, "", None, fails)
 
     @overload
     async def children(self) -> list[Child[Any]]: ...
@@ -259,6 +271,8 @@ def given(child: Child[Any], end: bytes, on_failure: OnFailure) -> Any:
     event = read_body(child.id, end)
     if event.status is not Status.COMPLETED:
         return child_failed(child, event) if on_failure == "collect" else None
+    if child.result is Any:
+        return event.result
     try:
         return msgspec.convert(event.result, child.result)
     except msgspec.ValidationError as error:

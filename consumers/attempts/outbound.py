@@ -11,9 +11,9 @@ from tailrace.producers.kinds import NO_BUILT_INS
 from tailrace.producers.producer import LOOK_EVERY, Producer, fingerprint
 from tailrace.producers.submissions import Submission
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError
-from tailrace.streams.flows.envelope import PLACE, FlowNode
+from tailrace.streams.flows.envelope import FlowNode
 from tailrace.streams.flows.relay import Relay
-from tailrace.streams.flows.spawning import NewJob, child_key, pages, spawning
+from tailrace.streams.flows.spawning import NewJob, flow_keys, pages, spawning, whole_spawn
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Claim, Job
 from tailrace.streams.options import Options
@@ -55,15 +55,20 @@ class Outbound:
 
         `trace`: the traceparent of those that have none of their own.
         """
-        keys = (child_key(parent, PLACE, node.kind, index) for index, node in enumerate(nodes))
+        keys = flow_keys(parent, (node.kind for node in nodes))
         jobs = [traced(node.job(key), trace) for node, key in zip(nodes, keys, strict=True)]
         return [NewJob(job, fingerprint(job)) for job in jobs]
 
-    async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob]) -> list[Any]:
-        """What the store answers, page by page. While it does not answer, this waits. Raises `StoreFull`."""
-        answers = []
-        for page in pages(jobs):
-            operation, pause = spawning(keys, claim.key, claim.nonce, page), FIRST_PAUSE
+    async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob], place: str) -> list[Any]:
+        """What the store answers, page by page. While it does not answer, this waits. Raises `StoreFull`.
+
+        When there are several pages, it is noted with the last that all jobs of this `place` are in line.
+        """
+        answers: list[Any] = []
+        all_pages = list(pages(jobs))
+        for number, page in enumerate(all_pages, start=1):
+            whole = whole_spawn(place, len(jobs)) if 1 < number == len(all_pages) else ""
+            operation, pause = spawning(keys, claim.key, claim.nonce, page, whole), FIRST_PAUSE
             while True:
                 try:
                     answers.append(await self._transitions.one(keys, operation))
@@ -71,8 +76,8 @@ class Outbound:
                 except (NoStore, AccessDenied):
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
-        if any(new.job.platform != keys.platform for new in jobs):
-            self.deliver(keys)
+            if any(new.job.platform != keys.platform for new in page):
+                self.deliver(keys)
         return answers
 
     def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:

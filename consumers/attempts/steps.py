@@ -12,6 +12,7 @@ from tailrace.consumers.attempts.reports import check_name
 from tailrace.consumers.attempts.values import from_value, returned_by, to_value
 from tailrace.consumers.outcomes import Steers, said_by
 from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.flows.spawning import SPAWNED, whole_spawn
 from tailrace.streams.process.tracing import open_span
 
 P = ParamSpec("P")
@@ -24,6 +25,7 @@ OURS = "@"
 SPAN = "span"  # under which an attempt leaves its traceparent for the next one
 MOST_SKIPPED = 1000  # skipped items that a cursor names; of the others it keeps the count
 LONGEST_REASON = 120
+MOST_ENDS = 16 * 1024 * 1024  # bytes of the ends of children that an attempt remembers
 
 
 class Skipped(Struct, frozen=True, array_like=True):
@@ -47,13 +49,27 @@ class Walked(Struct, frozen=True, omit_defaults=True):
 class Memory:
     """What one attempt knows of the values that were saved, and which places it has passed."""
 
-    __slots__ = ("_places", "_used", "children", "saved")
+    __slots__ = ("_kept", "_places", "_spawned", "_used", "children", "ends", "saved")
 
     def __init__(self, saved: dict[str, bytes]) -> None:
         self.saved = saved
+        self.ends: dict[str, bytes] = {}  # of children, by id, as far as they are small
+        self._kept = 0  # bytes of these
+        self._spawned = set(saved.get(SPAWNED, b"").decode().splitlines())
         self.children: list[tuple[str, str]] = []  # id and kind of those that the job was submitted with
         self._used: set[str] = set()
         self._places: dict[str, int] = {}
+
+    def has_spawned(self, place: str, count: int) -> bool:
+        """Whether an earlier attempt has brought all jobs of a place in line."""
+        return whole_spawn(place, count) in self._spawned
+
+    def note_ends(self, ends: dict[str, bytes]) -> None:
+        """Ends of children never change within an attempt: another join need not ask for them."""
+        for child, end in ends.items():
+            if self._kept + len(end) <= MOST_ENDS and child not in self.ends:
+                self.ends[child] = end
+                self._kept += len(end)
 
     def use(self, name: str) -> None:
         if name in self._used:
@@ -85,7 +101,7 @@ class Memory:
 
     def names(self) -> list[str]:
         """The steps and cursors that were saved, for people."""
-        words = (name.removeprefix(OURS) for name in self.saved)
+        words = (name.removeprefix(OURS) for name in self.saved if name != SPAWNED)
         return sorted(word for word in words if word != SPAN and not word.startswith(("sleep ", "signal ")))
 
 

@@ -4,13 +4,14 @@ Each entry is delivered by a transition that may be repeated, and removed after 
 time, and two at once do no harm. An entry that cannot be delivered now stays for the next look.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tailrace.streams.errors import StoreFull, WrongField
 from tailrace.streams.history.events import entry_order, members
 from tailrace.streams.keys import PlatformKeys, split_id
-from tailrace.streams.operations import Operation, broken, call
+from tailrace.streams.operations import Operation, broken, call, checked
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.store.connection import ServerRefusal
 from tailrace.streams.store.server import read_clock
@@ -22,6 +23,7 @@ PART = 100  # entries in one look
 CANCEL_PAGE = 25  # children in one look: the end of each may have a quarter of a megabyte
 LATE_SECONDS = 30  # far below the shortest time for which an ended job is kept
 BATCH = 25  # transitions in one call: each may end a job and wake another
+ARRIVALS = 50  # the same of ends, each of which may wake a parent
 ENDED = {b"completed", b"failed", b"cancelled"}
 REOPENED = b" reopened "
 NEEDED = {  # fields of each kind of entry
@@ -64,23 +66,33 @@ class Relay:
 
     async def _empty(self, keys: PlatformKeys, up_to: str | None, reached: dict[str, str | None]) -> int:
         """One walk through one outbox; notes the platforms whose outboxes may have got something by it."""
-        cursor, count, held_back = "", 0, False
-        while True:
-            part = await self.read(keys, cursor)
+        part, done, count, held_back = await self.read(keys), list[str](), 0, False
+        while part:
             wanted = [parcel for parcel in part if up_to is None or entry_order(parcel.id) <= entry_order(up_to)]
-            if wanted:
-                done = await self._deliver(keys, wanted, reached, cancel=not held_back)
-                held_back = held_back or len(done) < len(wanted)
-                if done:
-                    count += int(await self._transitions.one(keys, call.delivered(entries=" ".join(done))))
-            if not part or len(wanted) < len(part):
-                return count
-            cursor = part[-1].id
+            cursor = part[-1].id if len(wanted) == len(part) else None
+            # While this part is delivered, the one before it is removed and the next one read.
+            delivered, (removed, part) = await asyncio.gather(
+                self._deliver(keys, wanted, reached, cancel=not held_back), self._turn_page(keys, done, cursor)
+            )
+            done, held_back, count = delivered, held_back or len(delivered) < len(wanted), count + removed
+        return count + (await self._turn_page(keys, done, None))[0]
 
     async def read(self, keys: PlatformKeys, cursor: str = "", most: int = PART) -> list[Parcel]:
         """A part of the outbox of a platform, behind an entry."""
         found = await self._transitions.one(keys, call.outbox(cursor=cursor, most=most))
         return [_to_parcel(entry.decode(), flat) for entry, flat in found]
+
+    async def _turn_page(self, keys: PlatformKeys, done: Sequence[str], cursor: str | None) -> tuple[int, list[Parcel]]:
+        """Remove entries, and read the part behind the cursor, if there is one: how many were there, and the part."""
+        operations = [call.delivered(entries=" ".join(done))] if done else []
+        if cursor is not None:
+            operations.append(call.outbox(cursor=cursor, most=PART))
+        if not operations:
+            return 0, []
+        answers = [checked(answer) for answer in await self._transitions.run([(keys, operations)])]
+        removed = int(answers[0]) if done else 0
+        found = answers[-1] if cursor is not None else []
+        return removed, [_to_parcel(entry.decode(), flat) for entry, flat in found]
 
     async def _deliver(
         self, keys: PlatformKeys, parcels: Sequence[Parcel], reached: dict[str, str | None], *, cancel: bool
@@ -153,7 +165,7 @@ class Relay:
         done: list[str] = []
         for platform, group in self._by_platform(parcels, lambda parcel: parcel.parent):
             operations = [arriving(platform, each.parent, each.child, each.fields[b"event"]) for each in group]
-            answers = await self._run(platform, operations)
+            answers = await self._run(platform, operations, ARRIVALS)
             for parcel, answer in zip(group, answers, strict=True):
                 if error := broken(answer):
                     log.warning("outbox_entry_refused", job=parcel.parent, entry=parcel.id, error=str(error))
@@ -171,11 +183,10 @@ class Relay:
                         log.warning("child_not_cancelled", job=child, error=str(error))
                 reached.setdefault(platform.platform, None)
 
-    async def _run(self, keys: PlatformKeys, operations: Sequence[Operation]) -> list[Any]:
-        answers: list[Any] = []
-        for start in range(0, len(operations), BATCH):
-            answers += await self._transitions.run([(keys, operations[start : start + BATCH])])
-        return answers
+    async def _run(self, keys: PlatformKeys, operations: Sequence[Operation], batch: int = BATCH) -> list[Any]:
+        parts = (operations[start : start + batch] for start in range(0, len(operations), batch))
+        answers = await asyncio.gather(*(self._transitions.run([(keys, part)]) for part in parts))
+        return [answer for part in answers for answer in part]
 
     def _by_platform(self, things: Iterable[T], job_id: Callable[[T], str]) -> list[tuple[PlatformKeys, list[T]]]:
         """Things grouped by the platform of the job that they concern."""

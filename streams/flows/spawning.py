@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from tailrace.streams.flows.envelope import PLACE
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job, encode
 from tailrace.streams.operations import Operation, call
@@ -15,6 +16,8 @@ from tailrace.streams.transitions import ARGS_ROOM
 MOST_CHILDREN = 10_000  # that a job may bring in line in all
 PAGE, PAGE_BYTES = 75, 512 * 1024  # of one call: a few milliseconds of the server's time
 WITH_OPTIONS = 2  # a job with options takes the server as long as this many without
+
+SPAWNED = "@spawned"  # where it is noted, among the steps; its Lua name is the same
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -27,10 +30,31 @@ class NewJob(NamedTuple):
     child: bool = True
 
 
-def child_key(parent: str, place: str, kind: str, index: int = 0) -> str:
-    """The key of a job that `parent` brings in line at this place of its code: the same in every attempt."""
-    whole = encode([parent, place, kind, index])
-    return base64.b32encode(hashlib.blake2b(whole, digest_size=15).digest()).decode().lower()
+def child_keys(parent: str, place: str, kind: str, indexes: Iterable[int]) -> Iterator[str]:
+    """The keys of the jobs that `parent` brings in line at this place of its code: the same in every attempt."""
+    common = hashlib.blake2b(encode([parent, place, kind])[:-1], digest_size=15)
+    for index in indexes:
+        own = common.copy()
+        own.update(b",%d]" % index)
+        yield base64.b32encode(own.digest()).decode().lower()
+
+
+def flow_keys(parent: str, kinds: Iterable[str]) -> list[str]:
+    """The keys of the children that a job carries, by their kinds."""
+    indexes: dict[str, list[int]] = {}
+    for index, kind in enumerate(kinds):
+        indexes.setdefault(kind, []).append(index)
+    keys = {
+        index: key
+        for kind, places in indexes.items()
+        for index, key in zip(places, child_keys(parent, PLACE, kind, places), strict=True)
+    }
+    return [keys[index] for index in range(len(keys))]
+
+
+def whole_spawn(place: str, count: int) -> str:
+    """What is noted when all jobs of a place are in line: later attempts need not bring them again."""
+    return f"{place} ({count})"
 
 
 def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
@@ -46,8 +70,11 @@ def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
         yield jobs[start:]
 
 
-def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob]) -> Operation:
-    """The operation that brings one page in line. Its script is not that of `commit`: it is a call by itself."""
+def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob], whole: str = "") -> Operation:
+    """The operation that brings one page in line. Its script is not that of `commit`: it is a call by itself.
+
+    `whole`: with the last of several pages, what is noted of them all.
+    """
     packed = [
         (
             new.job.id,
@@ -60,4 +87,4 @@ def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob]) -
         )
         for new in jobs
     ]
-    return call.spawn(keys, key=key, nonce=nonce, most=MOST_CHILDREN, room=ARGS_ROOM, jobs=_pack(packed))
+    return call.spawn(keys, key=key, nonce=nonce, most=MOST_CHILDREN, room=ARGS_ROOM, whole=whole, jobs=_pack(packed))

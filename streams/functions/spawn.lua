@@ -1,11 +1,12 @@
 -- spawn: bring jobs of a running attempt in line, each once: its children, or jobs that it only submits.
 -- Script  spawning
 -- Uses  accepting flows lease
--- KEYS  record children outbox
+-- KEYS  record children outbox steps
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       most   how many jobs it may have brought in all
 --       room   args longer than this many bytes are kept beside their entry
+--       whole  with the last page: what is noted among the steps once all of them are in line; else empty
 --       jobs   a MessagePack list of lists: id, 1: a child, band, kind, args, fingerprint, extras as `submit` takes them
 -- Returns  for each `spawned` | `again` | `conflict`: another job has its id | `duplicate`: another job has its `dedupe` key | `order`: a child cannot have the order key that its parent holds | `corrupt`: its keys are; or lost | cancelled | full
 local job, refused = lease.at_work(record, key, nonce)
@@ -56,7 +57,7 @@ local function bring(id, child, band, kind, payload, fingerprint, extras)
   return 'spawned'
 end
 
-local answers, seen = {}, {}
+local answers, seen, fine_all = {}, {}, true
 for i = 1, #wanted do
   local each = wanted[i]
   if known[i] or seen[ids[i]] then
@@ -66,6 +67,10 @@ for i = 1, #wanted do
     local fine, answer = pcall(bring, each[1], tonumber(each[2]) == 1, unpack(each, 3))
     answers[i] = fine and answer or 'corrupt'
     seen[ids[i]] = fine
+    fine_all = fine_all and answers[i] == 'spawned'
   end
+end
+if whole ~= '' and fine_all then
+  call('HSET', steps, SPAWNED, (call('HGET', steps, SPAWNED) or '') .. whole .. '\n')
 end
 return answers

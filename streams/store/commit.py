@@ -45,13 +45,13 @@ class Committer:
         self.batches = Histogram.over(SIZES)  # operations in each call
         self.trips = Histogram.over(TRIPS)  # seconds until its answer
         self._transitions = transitions
-        self._said: list[tuple[Operation, Heard]] = []
+        self._said: list[tuple[Operation, Heard, int]] = []
         self._away = False  # the store did not answer, and the log says so
         self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
 
-    def say(self, operation: Operation, heard: Heard) -> None:
-        """Send this with the next call; `heard` gets its answer."""
-        self._said.append((operation, heard))
+    def say(self, operation: Operation, heard: Heard, times: int = 1) -> None:
+        """Send this with the next call; `heard` gets its answer. `times`: how long it takes, in others of its name."""
+        self._said.append((operation, heard, times))
         if self._idle:
             self.nudge()
 
@@ -83,16 +83,16 @@ class Committer:
     def _next(self, claim: Claimer) -> list[tuple[Operation, Heard]]:
         count = work = size = 0
         settles = False
-        for operation, _ in self._said:
+        for operation, _, times in self._said:
             for arg in operation.args:
                 if isinstance(arg, bytes):
                     size += len(arg)
-            work += WORK.get(operation.name, 1)
+            work += WORK.get(operation.name, 1) * times
             if count and (work > MOST_WORK or size > MOST_BYTES):
                 break
             count += 1
             settles = settles or operation.name in ENDS
-        batch, self._said = self._said[:count], self._said[count:]
+        batch, self._said = [(operation, heard) for operation, heard, _ in self._said[:count]], self._said[count:]
         claimed = claim(settles)
         return [*batch, claimed] if claimed else batch
 

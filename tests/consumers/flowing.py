@@ -110,6 +110,8 @@ async def misuse(attempt: Attempt[Any]) -> list[str]:
     heard = []
     misuses: list[Callable[[], Awaitable[Any]]] = [
         lambda: attempt.join([foreign]),
+        lambda: attempt.join(foreign),  # type: ignore[call-overload]
+        lambda: attempt.join([foreign.id]),  # type: ignore[list-item]
         lambda: attempt.spawn("page", {}, platform="nowhere"),
         lambda: attempt.spawn("page", [1]),
         lambda: attempt.spawn_many("page", [{} for _ in range(10_001)], delay_seconds=3600),

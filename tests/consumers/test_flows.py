@@ -1,15 +1,18 @@
 """Waits and children with a consumer at work: slots are free meanwhile, and the job goes on where it was."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
 from tailrace.consumers import Attempt, Handlers, Waiting
-from tailrace.producers import Tailrace
+from tailrace.consumers.attempt import VERBS
+from tailrace.consumers.attempts.outbound import Outbound
+from tailrace.producers import Flow, Tailrace
 from tailrace.streams import PlatformKeys, Transitions
 from tailrace.streams.flows.envelope import FlowNode, seal
+from tailrace.streams.flows.spawning import PAGE
 from tailrace.streams.messages import Job
 from tailrace.streams.operations import call
 from tailrace.streams.states import Status
@@ -89,6 +92,45 @@ async def test_the_children_of_a_tree_end_before_the_handler_above_them_begins(s
     assert {event.status.value for event in events} <= {"queued", "started", "awaiting", "completed"}
 
 
+def noting(asked: list[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(*args: Any) -> Any:
+        asked.append(function.__name__)
+        return function(*args)
+
+    return noted
+
+
+@pytest.mark.parametrize("kind", ["spawns", "carries"])
+async def test_many_children_are_brought_once_and_their_ends_read_once(
+    bench: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, count = Handlers(), PAGE + 1
+    asked: list[str] = []
+    monkeypatch.setattr(Outbound, "spawn", noting(asked, Outbound.spawn))
+    monkeypatch.setitem(VERBS, "join", noting(asked, VERBS["join"]))
+
+    @mine("page")
+    async def page(attempt: Attempt[Any]) -> int:
+        return int(attempt.args["n"])
+
+    @mine("spawns")
+    async def spawns(attempt: Attempt[Any]) -> Any:
+        children = await attempt.spawn_many("page", [{"n": n} for n in range(count)])
+        return [await attempt.join(children), await attempt.join(children)][1]
+
+    @mine("carries")
+    async def carries(attempt: Attempt[Any]) -> Any:
+        return await attempt.join(await attempt.children())
+
+    async with serving(bench.store, mine):
+        pages = [Flow("many", "page", {"n": n}) for n in range(count)] if kind == "carries" else []
+        job = await Tailrace.over(bench.store, PLATFORMS).submit_flow(Flow("many", kind, {}, pages))
+        last = (await bench.end_of(job.id))[-1]
+    assert (last.attempt, last.result) == (2, list(range(count)))
+    assert asked.count("spawn") == 1
+    assert asked.count("_join") == 2, "once in each attempt"
+
+
 async def test_a_failed_child_of_a_tree_fails_it_before_its_handler_begins(served: Bench) -> None:
     child = FlowNode("single", "page", Raw(b'{"number":-1}'))
     root = Job("many", "broken-book", "loop-book", seal(b'{"number":100}', [child]), flow=True)
@@ -150,8 +192,10 @@ async def test_a_child_whose_result_its_parent_cannot_keep_fails_with_advice(ser
 async def test_wrong_use_is_refused_with_a_sentence_and_nothing_half_made(served: Bench) -> None:
     job = await served.submit("misuse")
     heard = (await served.end_of(job))[-1].result
-    foreign, nowhere, args, many, band, words, nothing, batch = heard
+    foreign, one, text, nowhere, args, many, band, words, nothing, batch = heard
     assert f"job {job} is not a child of {job}; join takes what spawn returned" in foreign
+    assert one.startswith("join takes a list of what spawn returned, not Child(id=")
+    assert text == f"join takes a list of what spawn returned, not ['{job}']"
     assert nowhere.startswith("platform: ")
     assert "many" in nowhere
     assert args == "args: must be an object"

@@ -3,6 +3,7 @@
 import pytest
 
 from tailrace.streams.flows.relay import Relay
+from tailrace.streams.flows.spawning import SPAWNED
 from tailrace.streams.states import State
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 from tests.support.flowing import child_of, children, ended, other, outbox, spawn
@@ -136,6 +137,19 @@ async def test_a_retried_parent_asks_a_child_that_failed_how_it_is_now(desk: Des
             await there.complete(below, 8)
             await relay.deliver(there.keys)
             assert '"result":8' in (await children(desk, "a"))[child]
+
+
+async def test_it_is_noted_when_all_jobs_of_a_place_are_in_line(desk: Desk) -> None:
+    held = await desk.start()
+    await desk.submit("x", args=b"[9]")
+    assert await spawn(desk, held, "shop.b", "shop.x", whole="first (2)") == ["spawned", "conflict"]
+    for place in ("second (1)", "third (1)"):
+        assert await spawn(desk, held, f"kurly.{place[:5]}", whole=place) == ["spawned"]
+    noted = ("HGET", desk.keys.steps("a"), SPAWNED)
+    assert await desk.store.command(*noted) == b"second (1)\nthird (1)\n"
+    await desk.fail(held)
+    await desk.transitions.reopen(desk.keys, "a")
+    assert await desk.store.command(*noted) is None, "another life asks again"
 
 
 async def test_a_child_that_failed_is_not_asked_again_in_the_same_life(desk: Desk) -> None:

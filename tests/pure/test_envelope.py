@@ -2,8 +2,8 @@
 
 from msgspec import Raw
 
-from tailrace.streams.flows.envelope import FlowNode, args_within, seal, unseal
-from tailrace.streams.flows.spawning import MOST_CHILDREN, NewJob, child_key, pages
+from tailrace.streams.flows.envelope import PLACE, FlowNode, args_within, seal, unseal
+from tailrace.streams.flows.spawning import MOST_CHILDREN, NewJob, child_keys, flow_keys, pages
 from tailrace.streams.messages import Job
 from tailrace.streams.options import NO_OPTIONS, Options, handed_options
 
@@ -32,9 +32,15 @@ def test_the_args_are_seen_without_the_envelope() -> None:
 
 
 def test_the_key_of_a_child_is_the_same_for_the_same_place() -> None:
-    assert child_key("a.b", "1", "page", 3) == child_key("a.b", "1", "page", 3)
+    (key,) = child_keys("a.b", "1", "page", [3])
+    assert key == "shdve5c3dol724pl25t2nwsz", "jobs under way have it"
     others = {("a.b", "1", "page", 4), ("a.b", "2", "page", 3), ("a.c", "1", "page", 3), ("a.b", "1", "mail", 3)}
-    assert len({child_key(*other) for other in others} | {child_key("a.b", "1", "page", 3)}) == 5
+    assert len({key, *(next(child_keys(job, place, kind, [index])) for job, place, kind, index in others)}) == 5
+
+
+def test_the_keys_of_the_children_of_a_tree_follow_their_order() -> None:
+    pages, mails = (list(child_keys("a.b", PLACE, kind, range(4))) for kind in ("page", "mail"))
+    assert flow_keys("a.b", ["page", "mail", "mail", "page"]) == [pages[0], mails[1], mails[2], pages[3]]
 
 
 def test_children_are_paged_by_number_and_by_bytes() -> None:

@@ -10,6 +10,7 @@
 local gather, read_leases, holds, flush_holders, flush_leases, call_idle, at, call_lane, flush_feed, flush
 local ANSWER_BYTES = 1024 * 1024 -- no call answers much more, but for one job or step; the rest comes with the next
 local NEWS_BYTES = 256 * 1024      -- of the end of a child, as its parent keeps it
+local SPAWNED = '@spawned'         -- among the steps: the places whose children are all in line, so that no later attempt spawns them
 local MOST_CALLS = 16            -- in one call; a consumer that cannot take all there is calls the next one
 local answered         -- bytes of args and steps that this call answers
 local settled          -- band -> entries whose jobs have ended
