@@ -72,7 +72,6 @@ class ModelPlatform:
     def __init__(self, max_running: int, max_crashes: int, max_starts: int) -> None:
         self.max_running = max_running
         self.strict = False  # nothing starts before a job that waits for another attempt
-        self.strict = False  # nothing starts before a job that waits for another attempt
         self.max_crashes = max_crashes
         self.max_starts = max_starts
         self.jobs: dict[str, ModelJob] = {}
@@ -98,7 +97,8 @@ class ModelPlatform:
 
     def may_start(self) -> bool:
         """Whether any consumer with a free slot could start a job now."""
-        waiting = [job for job in self.jobs.values() if job.state is State.WAITING]
+        unfinished = [job for job in self.jobs.values() if job.unfinished]
+        waiting = [job for job in unfinished or self.jobs.values() if job.state is State.WAITING]
         return any(not self.last_chance(job) for job in waiting) and not 0 < self.max_running <= len(self.running())
 
     def last_chance(self, job: ModelJob) -> bool:
