@@ -82,10 +82,6 @@ class Store:
         """Another way to the same store, for one reader that waits up to `block_seconds` on the server."""
         return Store(self.url, self.keyspace, answer_seconds=block_seconds + ANSWER_SECONDS, beside=self)
 
-    def leave_server(self, why: str) -> None:
-        """Close every connection to this server: it is the wrong one now. The next call connects again by name."""
-        self._server.leave(why)
-
     def groups(self, keys: Sequence[str]) -> list[list[str]]:
         """Keys in groups that one command may name: all of them, or on a cluster those of each slot.
 

@@ -1,7 +1,8 @@
 """One connection that many callers share: commands leave as they come, answers come back in the same order.
 
 `Door` opens it, hiredis packs and parses, and this protocol does the rest: no pool, no task and no timer for each
-command. redis-py could do it too, but takes longer to import than everything else in a worker.
+command. redis-py hands out an open connection only through private parts, and to import it is a quarter of a worker's
+start.
 
 One watch looks after all answers that are due; a caller that is cancelled just does not hear its own. Nothing is ever
 sent twice. Data that arrives while no answer is due means that the link is out of step: every later answer would belong
