@@ -1,8 +1,6 @@
 """What always holds: the store shows what the model says, read as a client and an observer would read it."""
 
-import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailrace.streams.replies import read_jobs
 from tests.model.model import NOT_READ, ModelPlatform
@@ -17,13 +15,6 @@ class Side(NamedTuple):
 
     desk: Desk
     model: ModelPlatform
-
-
-async def together(checks: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Ask all that is to be asked at one time, in a few trips; the first that does not hold is raised."""
-    for found in await asyncio.gather(*checks, return_exceptions=True):
-        if found is not None:
-            raise found
 
 
 async def check_leases(side: Side) -> None:

@@ -13,7 +13,6 @@ from tailrace.streams.messages import Claim
 from tailrace.streams.operations import Again
 from tailrace.streams.replies import read_jobs
 from tailrace.streams.states import State
-from tests.model.agreement import together
 from tests.model.flow_model import FlowModel, FlowModelJob
 from tests.model.play import Answer, Play
 from tests.support.builders import Desk, differences, dump
@@ -231,30 +230,25 @@ class FlowMachine(RuleBasedStateMachine):
         self.run(self._check())
 
     async def _check(self) -> None:
-        jobs = (self._check_job(job) for job in self.model.jobs.values())
-        await together([*jobs, *(self._check_platform(name, desk) for name, desk in self.desks.items())])
-
-    async def _check_job(self, job: FlowModelJob) -> None:
-        desk, key = self.desk_of(job)
-        (kept,) = await read_jobs(self.play, [(desk.keys, key, 1)])
-        assert kept, f"{job.id} was spawned and has vanished"
-        record, log = kept
-        assert (record.state, record.attempt) == (job.state, job.attempt), job.id
-        shown = [head.status.value for head, _ in self.play.show(record.id, log)]
-        assert shown == [str(getattr(status, "value", status)) for status in job.told], job.id
-        known = await children(desk, key)
-        assert {child: status(news) or "pending" for child, news in known.items()} == job.children
-        if job.state is State.AWAITING and job.awaits[0] == "join":
-            assert record.wanted == job.wanted
-        flat = said(await self.play.command("HGETALL", desk.keys.steps(key)))
-        assert dict(zip(flat[::2], flat[1::2], strict=True)) == job.steps
-
-    async def _check_platform(self, name: str, desk: Desk) -> None:
-        waits = [job for job in self.model.jobs.values() if job.platform == name and job.state is State.AWAITING]
-        awaiting = said(await self.play.command("ZRANGE", desk.keys["awaiting"], 0, -1))
-        assert sorted(awaiting) == sorted(split_id(job.id)[1] for job in waits)
-        expected = [f"{kind} {child or parent}" for kind, parent, child, _ in self.model.outboxes[name]]
-        assert sorted(await outbox(desk)) == sorted(expected)
+        for name, desk in self.desks.items():
+            mine = {split_id(job.id)[1]: job for job in self.model.jobs.values() if job.platform == name}
+            found = await read_jobs(self.play, [(desk.keys, key, 1) for key in mine])
+            for (key, job), kept in zip(mine.items(), found, strict=True):
+                assert kept, f"{job.id} was spawned and has vanished"
+                record, log = kept
+                assert (record.state, record.attempt) == (job.state, job.attempt), job.id
+                shown = [head.status.value for head, _ in self.play.show(record.id, log)]
+                assert shown == [str(getattr(status, "value", status)) for status in job.told], job.id
+                known = await children(desk, key)
+                assert {child: status(news) or "pending" for child, news in known.items()} == job.children
+                if job.state is State.AWAITING and job.awaits[0] == "join":
+                    assert record.wanted == job.wanted
+                flat = said(await self.play.command("HGETALL", desk.keys.steps(key)))
+                assert dict(zip(flat[::2], flat[1::2], strict=True)) == job.steps
+            awaiting = said(await self.play.command("ZRANGE", desk.keys["awaiting"], 0, -1))
+            assert sorted(awaiting) == sorted(key for key, job in mine.items() if job.state is State.AWAITING)
+            expected = [f"{kind} {child or parent}" for kind, parent, child, _ in self.model.outboxes[name]]
+            assert sorted(await outbox(desk)) == sorted(expected)
 
     def teardown(self) -> None:
         """Whatever happened, everything can be brought to its end, and no parent is left waiting."""

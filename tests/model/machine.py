@@ -13,7 +13,7 @@ from tailrace.streams.keys import GROUP
 from tailrace.streams.messages import Claim
 from tailrace.streams.replies import to_claims
 from tailrace.streams.states import State
-from tests.model.agreement import USED_BANDS, Side, check_calls, check_jobs, check_leases, check_lines, together
+from tests.model.agreement import USED_BANDS, Side, check_calls, check_jobs, check_leases, check_lines
 from tests.model.model import ModelJob, ModelPlatform, Opened
 from tests.model.play import Answer, Play
 from tests.support.builders import Desk, differences, dump, forget_scripts
@@ -351,16 +351,11 @@ class Machine(RuleBasedStateMachine):
         self.wait(self._check())
 
     async def _check(self) -> None:
-        await together(
-            check
-            for side in self.sides
-            for check in (
-                check_leases(side),
-                check_calls(side),
-                check_lines(side),
-                check_jobs(side, self.play.show, self.ends),
-            )
-        )
+        for side in self.sides:
+            await check_leases(side)
+            await check_calls(side)
+            await check_lines(side)
+            await check_jobs(side, self.play.show, self.ends)
 
     def teardown(self) -> None:
         """Whatever happened, everything can be brought to its end."""

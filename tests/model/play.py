@@ -1,10 +1,10 @@
 """The store of a play: scripts and fold may be exchanged for broken ones, and plain code may wait for its answers."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-import uvloop
 from msgspec.structs import replace
 
 from tailrace.streams.functions import Function, Script, build, functions
@@ -32,7 +32,7 @@ class Play(Store):
         self.is_broken = False  # whether any script contains the shared piece
         self._sources = {**functions(), **(changed or {})} if changed or shared else None
         self._broken: dict[str, Script] = {}
-        self._loop = uvloop.new_event_loop()  # not a Runner: that minds signals, at twice the price of a call
+        self._loop = asyncio.new_event_loop()  # not a Runner: that minds signals, at twice the price of a call
 
     async def run(
         self,
