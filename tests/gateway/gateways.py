@@ -105,7 +105,7 @@ class GatewayProcess:
 
 
 def wait_for_answer(url: str, process: subprocess.Popen[str]) -> None:
-    patience = time.monotonic() + 30
+    patience = time.monotonic() + 90
     while True:
         try:
             httpx2.get(f"{url}/healthz").raise_for_status()
