@@ -1,4 +1,4 @@
--- detach: a live job whose parent is not kept any more goes on as a job of its own; its end is told to no other job.
+-- detach: make a live job whose parent is no longer kept independent: its end goes to no other job.
 -- Script  acting
 -- Uses  lease places
 -- KEYS  record

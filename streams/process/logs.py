@@ -150,7 +150,7 @@ def as_if_absent(package: str) -> Iterator[None]:
     if package in sys.modules:
         yield
         return
-    sys.modules[package] = None  # type: ignore[assignment] # how `import` is told that there is none
+    sys.modules[package] = None  # type: ignore[assignment] # makes `import` fail
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ PROMISES = frozenset(
     {"submit", "claim", "report", "complete", "fail", "delay", "requeue", "wait", "release"}
     | {"save", "checkpoint", "spawn", "arrive", "signal", "cancel", "reopen"}
 )
-"""The transitions whose answers wait: all that clients and attempts are told. Beats and looks promise nothing."""
+"""The transitions whose answers wait: those that clients and attempts build on. Beats and looks promise nothing."""
 
 
 class ReplicaTerms(Struct, frozen=True):

@@ -160,7 +160,7 @@ async def _progress(store: Store, running: dict[str, _Seen]) -> dict[str, float 
 
 async def failed_child(store: Store, keys: PlatformKeys, key: str) -> str | None:
     """The job below a failed one by which it failed, as long as that one has not been retried."""
-    with suppress(ServerRefusal, ValueError, WrongField):  # of a job with corrupt keys nothing is told
+    with suppress(ServerRefusal, ValueError, WrongField):  # a job with corrupt keys is left out
         error, last = await store.commands([("HGET", keys.record(key), "error"), ("LINDEX", keys.log(key), -1)])
         if error and error.startswith(b"ChildFailed\t") and last:
             end = read_body(keys.id(key), last.partition(b" ")[2])

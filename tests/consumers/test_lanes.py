@@ -30,7 +30,7 @@ async def test_platforms_join_a_lane_and_leave_it_without_a_restart(deployment: 
             for events in histories.values()
             for event in events
             if event.status
-            in (Status.STARTED, Status.PROGRESS)  # the last a handler does; its end is told beside the next start
+            in (Status.STARTED, Status.PROGRESS)  # the end of a job may be written beside the next start
         )
         running = [sum(change for _, change in changes[: number + 1]) for number in range(len(changes))]
         assert max(running) == together, lane

@@ -93,7 +93,7 @@ class Branch(Struct):
     number: int
     breaks: int = -1  # the leaf of this number fails
     on_failure: Literal["fail", "collect", "ignore"] = "fail"
-    effects: str = ""  # a file that is told what the handlers do
+    effects: str = ""  # a file in which the handlers note what they did
 
 
 def note(attempt: Attempt[Branch], what: str, *others: str) -> None:

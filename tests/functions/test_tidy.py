@@ -1,4 +1,4 @@
-"""tidy: what only somebody's hand can break is put right in one step, and what is right is left alone."""
+"""tidy: what can only be broken by hand is put right in one step, and what is right is left alone."""
 
 from typing import Any
 

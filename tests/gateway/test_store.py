@@ -12,7 +12,7 @@ async def test_the_store_is_named_with_its_version_and_memory(http: httpx2.Async
     async with untouched(store):
         data = (await http.get("/api/store")).json()["data"]
     assert list(data) == ["server", "version", "memoryBytes", "memoryLimitBytes", "nodes"]
-    assert data["nodes"] is None, "it is no cluster"
+    assert data["nodes"] is None, "not a cluster"
     assert data["server"] in {"valkey", "redis"}
     told = info_fields(await store.command("INFO", "server"))
     assert data["version"] == told[f"{data['server']}_version"]

@@ -126,7 +126,7 @@ function lease.options_of(options, marks)
   return '{"parent":"' .. parent .. '"' .. (options and ',' .. string.sub(options, 2) or '}')
 end
 
--- From now on the end of a live job is told to this parent, or to nobody: its record says so, and its lease if it runs.
+-- Name the parent that the end of a live job goes to, or none: in its record, and in its lease if it runs.
 function lease.tell_end_to(record, key, parent)
   local field = call('HMGET', record, 'marks', 'nonce')
   local function marked(text)

@@ -12,7 +12,7 @@ function reopening.reopen(record, key, job, more, child)
   call('HSET', record, 'state', child and 'awaiting' or 'waiting', 'seq', seq, 'entry', entry, 'accepted', accepted, 'nonce', '')
   if job.attempt then
     call('HSET', record, 'earlier', job.attempt) -- attempts of the lives before
-    call('HDEL', key_of('steps', key), SPAWNED) -- the first attempt of this one asks failed children anew
+    call('HDEL', key_of('steps', key), SPAWNED) -- so the first attempt after this asks failed children again
   end
   call('HDEL', record, 'ended_ms', 'error', 'failures', 'crashes', 'cancel', 'first_ms', 'started', 'owner', 'awaits', 'until_ms',
     'join', 'wanted', 'join_fails', 'join_failed')
