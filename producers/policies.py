@@ -11,7 +11,7 @@ from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.kept_policies import KeptPolicy, PolicyWatch, digest, read_policies, write_policy
+from tailrace.streams.store.kept_policies import KeptPolicy, PolicyWatch, read_policies, write_policy
 from tailrace.streams.store.server import count_replicas
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.validation import field_of
@@ -48,15 +48,15 @@ class Policies:
         self._platforms[platform] = policy
         return policy
 
-    async def apply(self, platform: str, policy: Policy, *, by: str | None = None) -> Difference:
-        """Have a platform go by what a file says of it; what that changed."""
+    async def apply(self, platform: str, policy: Policy, declared: str, *, by: str | None = None) -> Difference:
+        """Have a platform go by what a file says of it, `declared` in short; what that changed."""
         while True:
             kept, before = await self._read(platform)
-            if kept and kept.declared == digest(policy) and kept.policy == policy:
+            if kept and kept.declared == declared and kept.policy == policy:
                 return {}
             await self._check_replicas(platform, before, policy)
             note = audit_note("apply", by, changed=difference(before, policy))
-            if await write_policy(self._transitions, platform, policy, kept, digest(policy), note):
+            if await write_policy(self._transitions, platform, policy, kept, declared, note):
                 self._platforms[platform] = policy
                 return difference(before if kept else None, policy)
 
@@ -70,9 +70,9 @@ class Policies:
         there = await read_policies(self._transitions.store, self._platforms)
         for platform in list(self._platforms):
             policy, kept = self._platforms[platform], there.get(platform)
-            in_file = platform in settings.configured
-            if policy != BUILT_IN.get(platform) if kept is None else in_file and kept.declared != digest(policy):
-                await write_policy(self._transitions, platform, policy, kept, digest(policy) if in_file else "")
+            declared = settings.configured.get(platform, "")
+            if policy != BUILT_IN.get(platform) if kept is None else declared and kept.declared != declared:
+                await write_policy(self._transitions, platform, policy, kept, declared)
             elif kept:
                 self._platforms[platform] = kept.policy
 

@@ -19,6 +19,7 @@ from tailrace.streams.process.settings import Environment, naming
 from tailrace.streams.schedules import Schedule
 from tailrace.streams.store.addresses import CLUSTER_SCHEMES, SENTINEL_SCHEMES
 from tailrace.streams.store.connection import ANSWER_SECONDS, Store
+from tailrace.streams.store.kept_policies import digest
 from tailrace.streams.store.replication import ReplicaTerms
 from tailrace.streams.validation import sentence_of
 
@@ -40,7 +41,7 @@ class StreamsSettings(Struct, frozen=True):
     schedules: tuple[Schedule, ...] = ()  # those of TAILRACE_CONFIG
     file: str = ""  # the name of the setting TAILRACE_CONFIG with its value, for later errors about it
     builtins: bool = True  # whether the built-in platforms, kinds and their routes are there
-    configured: frozenset[str] = frozenset()  # the platforms that TAILRACE_CONFIG has a table for
+    configured: dict[str, str] = {}  # platform that TAILRACE_CONFIG has a table for -> digest of what that says
     terms: ReplicaTerms = ReplicaTerms()  # TAILRACE_DURABILITY, TAILRACE_REPLICAS, TAILRACE_REPLICAS_MS
 
     @property
@@ -82,7 +83,7 @@ class StreamsSettings(Struct, frozen=True):
             schedules=schedules,
             file=file,
             builtins=builtins,
-            configured=frozenset(tables),
+            configured={name: digest(platforms[name], table) for name, table in tables.items()},
             terms=ReplicaTerms(
                 replicas=env.whole("TAILRACE_REPLICAS", 1, least=1, most=100),
                 wait_ms=env.whole("TAILRACE_REPLICAS_MS", 1000, least=1, most=60_000),

@@ -78,8 +78,8 @@ def same(wanted: Schedule, kept: Schedule | None) -> bool:
 async def carry_out(
     said: StreamsSettings, plan: Changes, policies: Policies, reached: Reached, *, prune: bool, by: str
 ) -> None:
-    for name in sorted(said.configured):
-        await policies.apply(name, said.platforms[name], by=by)
+    for name, declared in sorted(said.configured.items()):
+        await policies.apply(name, said.platforms[name], declared, by=by)
     names = [*said.platforms, *(each.platform for each in plan.left)]
     schedules = reached.client.over(reached.store, said.platforms.declare(names), said.kinds).schedules
     for schedule in plan.schedules:

@@ -39,9 +39,13 @@ class KeptPolicy(Struct, frozen=True):
     declared: str = ""
 
 
-def digest(policy: Policy) -> str:
-    """What a file says of a platform, in short."""
-    return hashlib.sha1(_encode(policy), usedforsecurity=False).hexdigest()
+def digest(policy: Policy, said: Iterable[str]) -> str:
+    """What a file says of a platform, in short: the fields that stand there, as the policy made of it has them.
+
+    Other fields do not count: a version that knows one more, or has another default, reads the same from the same file.
+    """
+    fields = {name: getattr(policy, name) for name in sorted(said)}
+    return hashlib.sha1(_encode(fields), usedforsecurity=False).hexdigest()
 
 
 async def read_policies(store: Store, names: Iterable[str]) -> dict[str, KeptPolicy]:

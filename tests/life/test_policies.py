@@ -14,7 +14,7 @@ from tailrace.producers.policies import Policies
 from tailrace.producers.settings import StreamsSettings
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import Platforms
+from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.process.settings import Environment
 from tailrace.streams.store.kept_policies import read_policies
 from tailrace.streams.transitions import Transitions
@@ -185,3 +185,20 @@ async def test_a_change_outlives_a_restart_with_the_same_file_and_gives_way_to_a
     assert (await start("[platforms.naver]\nrate = 8\n"))["naver"].rate == 8
     assert await read_policies(deployment.store, BUILT_IN) == {}, "what every process knows is not written"
     assert (await read_policies(deployment.store, ["naver"]))["naver"].version == 3
+
+
+async def test_a_change_outlives_an_upgrade_to_a_version_that_knows_more_fields(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, transitions = tmp_path / "tailrace.toml", Transitions(deployment.store)
+    text = "[platforms.naver]\nrate = 7\nrate_seconds = 60\n"
+    settings = told(file, text)
+    await Policies(transitions, settings.platforms).begin(settings)
+    await Policies(transitions, Platforms().declare(["naver"])).change("naver", {"rate": 30})
+    newer = Policy(attempts=5, keep_failed=50)  # for this version a field that the file does not name says something else
+    monkeypatch.setattr("tailrace.streams.policies.MANY", newer)
+    upgraded = told(file, text)
+    assert (upgraded.platforms["naver"].attempts, upgraded.platforms["naver"].rate) == (5, 7)
+    await Policies(transitions, upgraded.platforms).begin(upgraded)
+    assert upgraded.platforms["naver"].rate == 30
+    assert (await read_policies(deployment.store, ["naver"]))["naver"].version == 2

@@ -13,6 +13,7 @@ from tailrace.streams.errors import BadConfiguration, WrongField
 from tailrace.streams.functions import functions
 from tailrace.streams.options import Options, Retrying
 from tailrace.streams.policies import MANY, Policy, rules_of
+from tailrace.streams.store.kept_policies import digest
 from tests.support.streams_readme import NONE, table
 
 
@@ -192,3 +193,18 @@ def test_a_row_tells_the_default_and_who_may_say_it(name: str) -> None:
     assert by == ("both" if name in RULES and name in SAID else "platform" if name in RULES else "job")
     if name.endswith("_seconds"):
         assert unit == "s"
+
+
+def test_the_digest_of_a_file_is_of_what_it_says_and_not_of_the_fields_that_a_version_knows() -> None:
+    class Newer(Policy, frozen=True):
+        hedge_seconds: float = 5.0
+
+    def of(kind: type[Policy] = Policy, **said: Any) -> str:
+        return digest(msgspec.convert(said, kind), said)
+
+    now = of(rate=7, rate_seconds=60)
+    assert of(Newer, rate=7, rate_seconds=60) == now
+    assert of(rate_seconds=60.0, rate=7) == now, "neither order nor way of writing count"
+    assert of(rate=8, rate_seconds=60) != now
+    assert of(rate=7) != now
+    assert of(rate=7, rate_seconds=60, attempts=3) != now, "a default that is written is said"
