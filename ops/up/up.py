@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tailrace.ops.hints import command
 from tailrace.ops.terminal import say
 from tailrace.ops.up.children import Family, KeptChild
 from tailrace.ops.up.own_cluster import OwnCluster
+from tailrace.ops.up.own_kinds import OwnKind, own_kinds
 from tailrace.ops.up.own_store import Ownership, OwnStore, free_port, make_folder
 from tailrace.streams.errors import BadConfiguration, TailraceError
 from tailrace.streams.policies import Platforms
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     # All settings are read here: a wrong one stops us before anything is started.
     settings = GatewaySettings.read(port=options.port)
     lanes = chosen_lanes(settings.streams.platforms, options.platforms)
-    grace_seconds = ConsumerSettings.read(settings.streams.platforms).grace_seconds
+    consumers = ConsumerSettings.read(settings.streams.platforms)
     if settings.streams.builtins:
         Model.read()
     refuse_folder_in_use(options.data)  # before the port, which the other one holds as well
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     with folder_and_store(options.data, settings.streams.url, options.cluster) as (url, own_store):
         family = Family(url, options.data / "logs")
         try:
-            up = Up(family, own_store, lanes, (settings.host, port), grace_seconds, settings)
+            up = Up(family, own_store, lanes, (settings.host, port), consumers, settings)
             anyio.run(up.run)
         finally:
             family.close()
@@ -134,16 +135,17 @@ class Up:
         own_store: OwnStore | OwnCluster | None,
         lanes: dict[str, list[str]],
         address: tuple[str, int],
-        grace_seconds: float,
+        consumers: ConsumerSettings,
         settings: GatewaySettings,
     ) -> None:
         self._locked = bool(settings.keys)
         self._builtins = settings.streams.builtins
+        self._handlers = consumers.handlers
         self._own_store = own_store
         self._platforms = [name for members in lanes.values() for name in members]
         self._logs = family.logs
         self._host, self._port = address
-        self._grace_seconds = grace_seconds
+        self._grace_seconds = consumers.grace_seconds
         self._gateway = KeptChild(
             family, "gateway", launch.command("tailrace.gateway"), HOST=self._host, PORT=str(self._port)
         )
@@ -207,7 +209,9 @@ class Up:
 
     def _greet(self) -> None:
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
-        path, body, words = example(self._platforms) if self._builtins else own_example(self._platforms)
+        own = own_kinds(self._handlers) if self._handlers else []
+        ours = self._builtins and not self._handlers
+        path, body, words = example(self._platforms) if ours else own_example(self._platforms, own)
         key = ' -H "Authorization: Bearer $API_KEY"' if self._locked else ""
         ask = "first      read -rs API_KEY     # one of your keys; it is not shown\n" if self._locked else ""
         print(
@@ -237,10 +241,13 @@ def example(platforms: list[str]) -> tuple[str, str, str]:
     return "/api/jobs", body, f"submit {platforms[0]} scan --follow"
 
 
-def own_example(platforms: list[str]) -> tuple[str, str, str]:
-    """The same where there are only kinds of the user: they know which."""
-    body = json.dumps({"platform": platforms[0], "kind": "KIND", "args": {}})
-    return "/api/jobs", body, f"submit {platforms[0]} KIND ARGS --follow"
+def own_example(platforms: list[str], kinds: Sequence[OwnKind]) -> tuple[str, str, str]:
+    """The same where there are handlers of the user: their first kind, on its platform if that is served here."""
+    served = [each for each in kinds if each.platform in (None, *platforms)]
+    kind, named = served[0] if served else OwnKind("KIND", None)
+    platform = named or platforms[0]
+    body = json.dumps({"platform": platform, "kind": kind, "args": {}})
+    return "/api/jobs", body, f"submit {platform} {shlex.quote(kind)} ARGS --follow"
 
 
 async def wait_until_ready(host: str, port: int) -> None:

@@ -57,6 +57,7 @@ def test_the_project_is_whole_and_its_test_passes(project: Path) -> None:
 def test_up_and_submit_work_as_the_readme_says(project: Path, up: Up) -> None:
     up.wait_until_ready()
     assert "platforms  greetings\n" in up.said()
+    assert "submit greetings greet ARGS --follow" in up.said()
     (submit,) = re.findall(r"tailrace (submit .*--follow)", (project / "README.md").read_text())
     done = shell(project, "sh", "-c", f"tailrace {submit}")
     assert done.returncode == 0, done.stderr + up.said()

@@ -249,6 +249,7 @@ def test_nothing_in_the_working_directory_takes_the_place_of_our_modules(
         (tmp_path / name).write_text(text)
     up = run_up(cwd=str(tmp_path), TAILRACE_HANDLERS=handlers, REDIS_URL=valkey_url)
     up.wait_until_ready()
+    assert f"submit research price ARGS --follow --data {up.data}\n" in up.said(), "a kind of the user's is suggested"
     for kind in ("price", "other-price"):
         job = up.call("POST", "/api/jobs", {"platform": "research", "kind": kind, "args": {}})["jobId"]
         assert up.wait_for(job, "completed")[-1]["result"] == 7
