@@ -76,22 +76,26 @@ async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> t
             ("ZSCORE", keys["suspects"], record.key),  # where one on its last chance does
             ("ZSCORE", keys["due"], record.key),
             ("HGET", keys["leases"], record.nonce or ""),
+            ("EXISTS", keys.args(record.key)),
         ]
     answers = await store.commands(commands)
-    for record, place in zip(live, range(0, len(answers), 6), strict=True):
-        entry, *fronts, due, lease = answers[place : place + 6]
+    for record, place in zip(live, range(0, len(answers), 7), strict=True):
+        entry, *fronts, due, lease, args = answers[place : place + 7]
         where = Where(
             in_line=bool(entry),
             handed_out=record.band in delivered and entry_order(record.entry) <= delivered[record.band],
             in_front=any(front is not None for front in fronts),
             due=due is not None,
             leased=lease is not None,
+            args_kept=bool(args),
         )
         why = obstacle(record.state, where)
         if why == HANDED_OUT and record.marks:
             why = await why_parked(store, keys, record)
         if why:
             findings.append(wrong(keys.platform, why, MEND, job=record.key))
+        elif not where.in_line and not where.args_kept:
+            findings.append(advice(keys.platform, LAST_ATTEMPT, job=record.key))
     findings += await check_awaiting(store, keys, live)
     findings += await check_parents(store, keys, live)
     return findings, live
@@ -105,10 +109,14 @@ class Where(Struct, frozen=True):
     in_front: bool = False
     due: bool = False
     leased: bool = False
+    args_kept: bool = False  # beside its entry
 
 
 MEND = f"{PROGRAM} doctor --repair"  # consumers mend it too, within minutes
 HANDED_OUT = "its entry was handed out, but no consumer runs it"
+ENTRY_GONE = "its entry is gone from the queue"
+ARGS_GONE = f"{ENTRY_GONE}, and its args with it: it can only end failed (EntryLost); submit it again"
+LAST_ATTEMPT = f"{ENTRY_GONE}, and its args with it: if the attempt that runs does not complete it, it fails"
 
 
 def obstacle(state: State, where: Where) -> str | None:
@@ -116,7 +124,7 @@ def obstacle(state: State, where: Where) -> str | None:
     if state is State.RUNNING and not where.leased:
         return "it runs, but no consumer holds its lease: none will take it over"
     if not where.in_line and state is not State.RUNNING:  # a running job can end without it
-        return "its entry is gone from the queue"
+        return ENTRY_GONE if where.args_kept else ARGS_GONE
     if state is State.DELAYED and not where.due:
         return "it is delayed, but no time is set for it: nothing will wake it"
     if state is State.WAITING and where.handed_out and not where.in_front:

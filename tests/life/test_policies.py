@@ -195,7 +195,7 @@ async def test_a_change_outlives_an_upgrade_to_a_version_that_knows_more_fields(
     settings = told(file, text)
     await Policies(transitions, settings.platforms).begin(settings)
     await Policies(transitions, Platforms().declare(["naver"])).change("naver", {"rate": 30})
-    newer = Policy(attempts=5, keep_failed=50)  # for this version a field that the file does not name says something else
+    newer = Policy(attempts=5, keep_failed=50)  # to this version, what the file does not name means something else
     monkeypatch.setattr("tailrace.streams.policies.MANY", newer)
     upgraded = told(file, text)
     assert (upgraded.platforms["naver"].attempts, upgraded.platforms["naver"].rate) == (5, 7)

@@ -47,7 +47,10 @@ async def test_a_waiting_job_whose_entry_is_gone_is_found(desk: Desk, troubles: 
     assert await troubles() == []
     await desk.store.command("XDEL", desk.keys.jobs("normal"), (await desk.record("a")).entry)
     (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "its entry is gone from the queue")
+    assert (found.job, found.says) == (
+        "a",
+        "its entry is gone from the queue, and its args with it: it can only end failed (EntryLost); submit it again",
+    )
     assert found.next.startswith("python3 -m ops doctor --repair --data /")
 
 
