@@ -1,5 +1,6 @@
 """Overtime: a process is ended only when its runner had the time and the store to settle what is late, and did not."""
 
+import math
 import subprocess
 import sys
 import time
@@ -33,6 +34,11 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+def whole_now() -> float:
+    """The next whole second: sums with it are exact, so that a time that is just over is over."""
+    return float(math.ceil(time.monotonic()))
+
+
 class Watch:
     """An overtime at one desk whose clock is moved by hand."""
 
@@ -42,7 +48,7 @@ class Watch:
         self.table = LeaseTable()
         to = told(desk.keys.platform, policy=desk.policy, consumer_pid=process.pid, obey_seconds=OBEY_SECONDS)
         self.overtime = Overtime(to, desk.transitions, self.table)
-        self.begun = time.monotonic()
+        self.begun = whole_now()
 
     async def hold(self, key: str, seconds: float = 0.0) -> Claim:
         """A job that runs and has so many seconds; 0: any time."""
@@ -121,7 +127,7 @@ async def test_the_time_to_stop_counts_from_when_the_attempt_was_told(watch: Wat
     await watch.desk.cancel("a")
     watch.overtime.told_consumer([held.nonce], watch.begun - 60)
     watch.table.tell(0)
-    watch.begun = time.monotonic()
+    watch.begun = whole_now()
     assert not await watch.look(WARN_SECONDS + 0.5)
     assert not await watch.look(PATIENCE)
     assert await watch.look(WARN_SECONDS + 0.5 + PATIENCE, ends=True)
