@@ -72,7 +72,7 @@ class Gateways:
         self._process: Process | None = None
 
     async def start(self) -> None:
-        self._process = Process(["tailrace.gateway"], self._variables, self._log)
+        self._process = Process("tailrace.gateway", (), self._variables, self._log)
 
         async def ready() -> bool:
             try:

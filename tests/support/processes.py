@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,9 +13,7 @@ from typing import Any
 import psutil
 from msgspec import Struct
 
-from tailrace.streams.process import lifeline
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import forks
 
 OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT", "PYTHONDONTWRITEBYTECODE")
 """What a person may have set in the environment the tests run in; no process of a test inherits it. The last one would
@@ -48,31 +44,21 @@ UNHURRIED = Pace(deadline=10.0)
 class Process:
     """One program of ours. It leads its own group, so that a signal can reach it with or without its children."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, program: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         self.log = log
-        # Nobody writes to it: it closes when the test run ends, however it ends, and the program ends with it.
-        held, self._lifeline = os.pipe()
-        with log.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=ROOT,
-                env={**inherited, "LOG_FORMAT": "json", lifeline.VARIABLE: str(held), **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                pass_fds=[held],
-                process_group=0,
-            )
-        os.close(held)
+        self._process, self._lifeline = forks.start(
+            program, arguments, {**inherited, "LOG_FORMAT": "json", **environment}, log
+        )
 
     @property
     def pid(self) -> int:
+        assert self._process.pid is not None
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._process.exitcode is None
 
     def freeze(self) -> None:
         """Stop the whole group, as a paused machine does."""
@@ -84,18 +70,19 @@ class Process:
     def kill(self) -> None:
         """kill -9 of the process alone; its children find out by themselves."""
         self._process.kill()
-        self._process.wait()
+        self._process.join()
 
     def kill_group(self) -> None:
         """kill -9 of the process and everything it started, at one moment."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()  # it may not lead its group yet
+        self._process.join()
 
     def close(self) -> None:
         """End whatever is left of it."""
         self.kill_group()
-        os.close(self._lifeline)
+        self._lifeline.close()
 
     def interrupt(self) -> None:
         """SIGTERM to the process alone, as a supervisor does."""
@@ -108,7 +95,7 @@ class Process:
     async def ended(self, seconds: float = 60.0) -> int:
         """Its exit code, once it has ended by itself."""
         patience = time.monotonic() + seconds
-        while (code := self._process.poll()) is None:
+        while (code := self._process.exitcode) is None:
             assert time.monotonic() < patience, f"still alive after {seconds:g} s; it said:\n{self.log.read_text()}"
             await asyncio.sleep(0.01)
         return code
@@ -137,9 +124,7 @@ class ConsumerProcess(Process):
         self, url: str, platforms: Sequence[str], pace: Pace, log: Path, environment: Mapping[str, str]
     ) -> None:
         self.pace = pace
-        super().__init__(
-            ["tailrace.consumers", *platforms], {"REDIS_URL": url, **pace.environment(), **environment}, log
-        )
+        super().__init__("tailrace.consumers", platforms, {"REDIS_URL": url, **pace.environment(), **environment}, log)
 
     @property
     def owner(self) -> str:
@@ -165,4 +150,4 @@ class GatewayProcess(Process):
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         settings = {"REDIS_URL": url, "HOST": "127.0.0.1", "PORT": str(port), **environment}
-        super().__init__(["tailrace.gateway"], settings, log)
+        super().__init__("tailrace.gateway", (), settings, log)
