@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from ast import literal_eval
 
 import pytest
 
@@ -30,6 +31,21 @@ job_id = started.json()["jobId"]
 jobs.result(job_id, timeout=30)
 print(started.status_code, started.json()["stream"], http.get(f"/reports/{job_id}").json())
 print(http.get("/reports/default.none").status_code)
+taken = http.post("/reports", json.dumps({"customer": "Bob", "id": "django"}), content_type="application/json")
+print(taken.status_code, taken.json()["error"])
+jobs.close()
+"""
+
+FLASK = """
+from web import app, jobs
+http = app.test_client()
+started = http.post("/reports", json={"customer": "Ada", "id": "flask"})
+job_id = started.json["jobId"]
+jobs.result(job_id, timeout=30)
+print(started.status_code, started.json["stream"], http.get(f"/reports/{job_id}").json)
+print(http.get("/reports/default.none").status_code)
+taken = http.post("/reports", json={"customer": "Bob", "id": "flask"})
+print(taken.status_code, taken.json["error"])
 jobs.close()
 """
 
@@ -70,14 +86,16 @@ def test_the_configuration_of_the_guide_is_accepted(project: Project) -> None:
     assert [schedule.name for schedule in settings.schedules] == ["nightly"]
 
 
-def test_a_django_project_submits_and_shows_a_job(project: Project) -> None:
-    pytest.importorskip("django")
-    (project.folder / "ask_django.py").write_text(DJANGO)
-    assert project.run("ask_django.py").splitlines() == [
-        "202 /research/stream/default.django "
-        "{'status': 'completed', 'progress': 100.0, 'result': {'customer': 'Ada', 'pages': 3}}",
-        "404",
-    ]
+@pytest.mark.parametrize(("framework", "program"), [("django", DJANGO), ("flask", FLASK)])
+def test_a_blocking_web_application_submits_and_shows_a_job(project: Project, framework: str, program: str) -> None:
+    pytest.importorskip(framework)
+    (project.folder / f"ask_{framework}.py").write_text(program)
+    shown, missing, taken = project.run(f"ask_{framework}.py").splitlines()
+    status, stream, job = shown.split(maxsplit=2)
+    assert (status, stream) == ("202", f"/research/stream/default.{framework}")
+    completed = {"status": "completed", "progress": 100.0, "result": {"customer": "Ada", "pages": 3}}
+    assert (literal_eval(job), missing) == (completed, "404")
+    assert taken == f"409 job default.{framework} was already accepted with another body; choose another id"
 
 
 async def test_the_page_of_the_fastapi_guide_shows_progress(
