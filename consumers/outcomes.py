@@ -104,7 +104,9 @@ Outcome = Completed | Failed | Delayed | Requeued | Released | Mute
 def seconds_until(seconds: float | None, until: datetime | None) -> float:
     """How long a delay is that is given as a length or as a point in time."""
     if (seconds is None) == (until is None):
-        raise TypeError("a delay takes either seconds or until")
+        raise TypeError(
+            "a delay takes either seconds or until, such as Delay(60) or Delay(until=datetime(…, tzinfo=UTC))"
+        )
     if until is None:
         assert seconds is not None
         return seconds
@@ -114,6 +116,8 @@ def seconds_until(seconds: float | None, until: datetime | None) -> float:
 
 
 def checked_seconds(seconds: float) -> float:
+    if not isinstance(seconds, int | float):
+        raise TypeError(f"a delay is a number of seconds from 0 to ten years, not {seconds!r}")
     if not 0 <= seconds <= 10 * 366 * 86_400:
         raise ValueError(f"a delay is a number of seconds from 0 to ten years, not {seconds}")
     return seconds

@@ -17,7 +17,7 @@ from tailrace.consumers.middleware import Hook
 from tailrace.consumers.program.lifespans import Lifespan, check_lifespan
 from tailrace.producers.declarations import Declaration, decoder, unreadable, unwritable
 from tailrace.streams.errors import BadConfiguration
-from tailrace.streams.keys import check_word
+from tailrace.streams.keys import check_platform, check_word
 
 RunIn = Literal["loop", "thread", "process"]
 Backoff = Callable[[int], float]
@@ -118,7 +118,16 @@ class Handlers(dict[str, Handler], Generic[Opened]):
         platform serve the kind all the same. `backoff(failures)` is the pause in seconds before the next attempt, in
         place of the platform's rule.
         """
+        if not isinstance(kind, str):
+            raise BadConfiguration(f'the decorator takes a kind: write @handles("{_name(kind)}") above {_name(kind)}')
         check_word(kind, "kind")
+        if platform is not None:
+            check_platform(platform)
+        if backoff is not None and not callable(backoff):
+            raise BadConfiguration(
+                f"backoff of the kind {kind!r} is {backoff!r}; it must be a function that takes the number of failures "
+                "and returns seconds"
+            )
 
         def register(function: Any) -> Any:
             if kind in self:

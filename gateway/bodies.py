@@ -149,7 +149,7 @@ async def is_deep(value: Any) -> bool:
 def limit_of(text: str, most: int) -> int:
     """What the query says of how many are wanted."""
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= most):
-        raise WrongField("limit", f"must be a whole number from 1 to {most}")
+        raise WrongField("limit", f"must be a whole number from 1 to {most}", text)
     return int(text)
 
 

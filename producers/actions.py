@@ -197,7 +197,7 @@ def checked(text: str | None, field: str, longest: int) -> str | None:
     if text is None:
         return None
     if not 1 <= len(text) <= longest:
-        raise WrongField(field, f"must have 1 to {longest} characters")
+        raise WrongField(field, f"must have 1 to {longest} characters; it has {len(text)}")
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -212,8 +212,13 @@ class Tailrace(Actions):
         Raises `JobFailed`, `JobCancelled`, `TimeoutError` after `timeout` seconds, and `ValueError` for a result that
         does not fit the type.
         """
-        async with asyncio.timeout(timeout):
-            record, raw = await wait_for_end(self._store, job_id)
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                record, raw = await wait_for_end(self._store, job_id)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"job {job_id} has not ended within {timeout:g} s; it goes on") from None
         event = decode_event(raw)
         if record.state is State.CANCELLED:
             raise JobCancelled(job_id, event.by, event.reason)

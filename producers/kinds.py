@@ -102,7 +102,7 @@ def check_args(kind: str, args: Any, known: Mapping[str, type[Struct]] = KINDS) 
         except msgspec.ValidationError as error:
             raise WrongField(*field_of(error, "args", expected)) from None
     elif not isinstance(args, dict):
-        raise WrongField("args", "must be an object")
+        raise WrongField("args", f"must be an object, not {type(args).__name__}")
 
 
 ALL_KINDS: Final = Kinds()

@@ -26,6 +26,11 @@
 What a handler raises to steer its job (Delay, ...) is not an error and lives in `consumers.outcomes`.
 """
 
+import reprlib
+
+SHORT = reprlib.Repr()
+SHORT.maxstring = SHORT.maxother = 60
+
 
 class TailraceError(Exception):
     """The root: catch this to catch everything Tailrace raises by itself."""
@@ -80,7 +85,9 @@ class Refused(TailraceError):
 class WrongField(Refused):
     """One value of a submission is wrong."""
 
-    def __init__(self, field: str, reason: str) -> None:
+    def __init__(self, field: str, reason: str, *given: object) -> None:
+        """`given`: the wrong value, when the sentence is to end with it; only its beginning is shown."""
+        reason += "".join(f", not {SHORT.repr(value)}" for value in given)
         super().__init__(f"{field}: {reason}" if field else reason)
         self.field = field
         self.reason = reason

@@ -237,24 +237,26 @@ def split_id(job_id: str) -> tuple[str, str]:
     """Take a job id apart; refuses whatever could not have been one."""
     platform, dot, key = job_id.partition(".")
     if not dot or not _PLATFORM.fullmatch(platform) or not _KEY.fullmatch(key):
-        raise WrongField("jobId", "a job id is <platform>.<key>, as given when the job was accepted")
+        raise WrongField("jobId", "must be <platform>.<key>, as given when the job was accepted", job_id)
     return platform, key
 
 
 def check_platform(name: str) -> str:
     if not _PLATFORM.fullmatch(name):
-        raise WrongField("platform", "must have 1 to 32 characters of a-z 0-9 _ -, not starting with _ or -")
+        raise WrongField(
+            "platform", "must have 1 to 32 characters of a-z 0-9 _ -, the first one a letter or a digit", name
+        )
     return name
 
 
 def check_key(key: str, field: str = "id") -> str:
     if not _KEY.fullmatch(key):
-        raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 _ -")
+        raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 _ -", key)
     return key
 
 
 def check_word(word: str, field: str) -> str:
     """Kinds and consumer names: they stand in records and events as they are."""
     if not _WORD.fullmatch(word):
-        raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 . _ -")
+        raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 . _ -", word)
     return word

@@ -31,9 +31,7 @@ Priority = Annotated[str, allowed(BANDS.__contains__, f"must be one of {', '.joi
 TRACE_FORM = r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 Traceparent = Annotated[
     str,
-    allowed(
-        re.compile(TRACE_FORM).fullmatch, "a traceparent is 00-<trace id>-<span id>-<flags>", pattern=f"^{TRACE_FORM}$"
-    ),
+    allowed(re.compile(TRACE_FORM).fullmatch, "must be 00-<trace id>-<span id>-<flags>", pattern=f"^{TRACE_FORM}$"),
 ]
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]  # `at_ms` checks it
 
@@ -191,7 +189,10 @@ def kept_options(marks: str | None, dedupe: str | None) -> dict[str, str | None]
 def check_retrying(said: Retrying) -> None:
     """Refuse what contradicts itself."""
     if said.backoff_cap_seconds is not None and (said.backoff_seconds or 0) > said.backoff_cap_seconds:
-        raise WrongField("backoff_cap_seconds", "is below backoff_seconds")
+        raise WrongField(
+            "backoff_cap_seconds",
+            f"is {said.backoff_cap_seconds:g}, below the {said.backoff_seconds:g} of backoff_seconds; raise it",
+        )
     if said.lifetime_seconds and (said.timeout_seconds or 0) > said.lifetime_seconds:
         raise WrongField("timeout_seconds", "is above lifetime_seconds: an attempt cannot take longer than the job")
 
@@ -216,12 +217,12 @@ def at_ms(text: str | None, field: str) -> int | None:
     try:
         at = datetime.fromisoformat(text)
         if at.tzinfo is None:
-            raise WrongField(field, "has no offset from UTC; end it with Z or +hh:mm")
+            raise WrongField(field, "must have an offset from UTC, such as Z or +09:00", text)
         ms = (at - EPOCH) // timedelta(milliseconds=1)  # by way of a float it would be rounded into the year 10000
-    except (ValueError, OverflowError):
-        raise WrongField(field, "must be a time such as 2027-01-31T09:00:00Z") from None
+    except (TypeError, ValueError, OverflowError):
+        raise WrongField(field, "must be a time such as 2027-01-31T09:00:00Z", text) from None
     if ms > LAST_MS:
-        raise WrongField(field, "is after the year 9999")
+        raise WrongField(field, "must not be after the year 9999", text)
     return max(0, ms)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -57,12 +57,14 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         check_name(self.name)
         check_platform(self.platform)
         check_word(self.kind, "kind")
+        if self.missed not in get_args(Missed):
+            raise WrongField("missed", f"must be one of {', '.join(get_args(Missed))}", self.missed)
         if (self.cron is None) == (self.every_seconds is None):
             raise WrongField("cron", "set exactly one of cron and every_seconds")
         zone = zone_of(self.tz)
         if self.every_seconds is not None:
             if not LEAST_SECONDS <= self.every_seconds <= MOST_SECONDS:
-                raise WrongField("every_seconds", "must be from 1 to 31622400, a year")
+                raise WrongField("every_seconds", "must be from 1 to 31622400 (a year)", self.every_seconds)
             if zone is not UTC:
                 raise WrongField("tz", "is for cron; every_seconds counts the same everywhere")
         elif self.cron is not None:
@@ -108,7 +110,7 @@ class Agenda(Struct, frozen=True):
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise WrongField("name", "must have 1 to 48 characters of A-Z a-z 0-9 _ -")
+        raise WrongField("name", "must have 1 to 48 characters of A-Z a-z 0-9 _ -", name)
     return name
 
 
@@ -118,21 +120,22 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise WrongField("tz", "is not a known time zone; expected a name such as Europe/Berlin") from None
+        raise WrongField("tz", "must be a time zone such as Europe/Berlin", name) from None
 
 
 @lru_cache(maxsize=1024)
 def check_cron(cron: str, tz: str) -> None:
     if len(cron) > CRON_LENGTH:
-        raise WrongField("cron", f"is longer than {CRON_LENGTH} characters")
+        raise WrongField("cron", f"has {len(cron)} characters; at most {CRON_LENGTH} are allowed")
     try:
         next(CronSim(cron, datetime(2026, 1, 1, tzinfo=zone_of(tz))))
     except StopIteration:
-        raise WrongField("cron", "never fires") from None
+        raise WrongField("cron", f"{cron!r} names no time that ever comes") from None
     except (CronSimError, AssertionError, TypeError, ValueError, OverflowError) as error:
-        why = f": {error}" if isinstance(error, CronSimError) else ""
+        why = f" ({error})" if isinstance(error, CronSimError) else ""
         raise WrongField(
-            "cron", f"must have five fields, or six with seconds first, and fire at some time{why}"
+            "cron",
+            f"{cron!r} is not a cron expression{why}; expected five fields, such as 0 3 * * *, or six, seconds first",
         ) from None
 
 

@@ -44,8 +44,15 @@ def check_fields(said: Struct, root: str = "") -> None:
     """Refuse a value that its field's type does not allow. Raises `WrongField` with the path from `root`."""
     for name, check, refusal in _checks(type(said)):
         value = getattr(said, name)
-        if value is not None and not check(value):
-            raise WrongField(root + name, refusal)
+        if value is not None and not _fits(check, value):
+            raise WrongField(root + name, refusal, value)
+
+
+def _fits(check: Callable[[Any], object], value: Any) -> object:
+    try:
+        return check(value)
+    except TypeError:  # from Python a value may have any type
+        return False
 
 
 @cache
@@ -60,7 +67,7 @@ def _rules(kind: inspect.Type) -> Iterator[tuple[Callable[[Any], object], str]]:
         for each in kind.types:
             yield from _rules(each)
     elif isinstance(kind, inspect.LiteralType):
-        yield kind.values.__contains__, f"one of {', '.join(map(str, kind.values))}"
+        yield kind.values.__contains__, f"must be one of {', '.join(map(str, kind.values))}"
     elif isinstance(kind, inspect.Metadata) and kind.extra:
         yield kind.extra["check"], kind.extra["refusal"]
 

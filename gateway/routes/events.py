@@ -122,7 +122,7 @@ async def history_of_job(backend: Backend, request: Request, keys: PlatformKeys,
     limit = limit_of(text, MOST) if (text := query.get("limit")) else None
     attempt, after = query.get("attempt"), query.get("after", "")
     if attempt not in {None, "", "current"}:
-        raise WrongField("attempt", "must be `current`")
+        raise WrongField("attempt", "must be `current`", attempt)
     if limit or attempt or after:
         told = told_of(await backend.histories.page(keys, key, after, limit, current=bool(attempt)))
     else:

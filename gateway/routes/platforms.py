@@ -167,8 +167,10 @@ async def list_jobs(backend: Backend, request: Request, keys: PlatformKeys) -> J
     """The jobs of one platform and state, page by page."""
     asked = request.query_params.get("state")
     if asked is None or asked not in STATES:
-        missing = "is missing: " if asked is None else ""
-        raise WrongField("state", f"{missing}must be one of {', '.join(STATES)}")
+        words = ", ".join(STATES)
+        if asked is None:
+            raise WrongField("state", f"is missing; write one of {words}")
+        raise WrongField("state", f"must be one of {words}", asked)
     limit, after = paging(request)
     return page_of(await listing.list_jobs(backend.store, keys, STATES[asked], limit, after))
 
@@ -211,7 +213,7 @@ async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
     """The consumers. A gateway that does not know them yet waits for a beat, unless the request says `wait=0`."""
     wait = request.query_params.get("wait", "1")
     if wait not in {"0", "1"}:
-        raise WrongField("wait", "must be 0 or 1")
+        raise WrongField("wait", "must be 0 or 1", wait)
     return await presence.see() if wait == "1" else await presence.glance() or []
 
 

@@ -104,9 +104,9 @@ def read_url(text: str) -> Target:
 
 def read_parts(url: SplitResult) -> Target:
     secure, file = url.scheme == "rediss", unquote(url.path) if url.scheme == "unix" else ""
-    check_database(url)
     if not (file if url.scheme == "unix" else url.scheme in ("redis", "rediss")):
         raise BadConfiguration(f"REDIS_URL {NOT_A_URL}")
+    check_database(url)
     options = {name: values[0] for name, values in parse_qs(url.query).items()}
     known = ("db", "client_name", *LOGIN, *TLS, *OURS)
     if options.keys() - set(known):  # not repeated: it may be a piece of the password

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tailrace.consumers import Attempt, Handlers
-from tailrace.consumers.outcomes import LONGEST_TRACEBACK, failure_of
+from tailrace.consumers.outcomes import LONGEST_TRACEBACK, Delay, RateLimited, failure_of
 from tailrace.consumers.testing import run_handler
 from tailrace.streams.messages import Failure
 from tailrace.streams.policies import Policy
@@ -106,3 +106,9 @@ async def test_args_that_do_not_fit_are_told_in_a_sentence() -> None:
         error = await error_of(plain_handles, f"{place}-add", {"count": "many"})
         said = f"the args do not fit the kind {place}-add: args.count: must be a whole number, not a string"
         assert (error.type, error.message) == ("WrongArgs", said)
+
+
+@pytest.mark.parametrize("raised", [Delay, RateLimited])
+def test_a_pause_that_is_not_a_number_is_refused_with_its_value(raised: type[Delay]) -> None:
+    with pytest.raises(TypeError, match="a number of seconds from 0 to ten years, not '60'"):
+        raised("60")  # type: ignore[arg-type]

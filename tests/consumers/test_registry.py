@@ -11,7 +11,7 @@ from tailrace.consumers.handlers import BUILT_IN
 from tailrace.consumers.middleware import CallNext
 from tailrace.consumers.program.loading import load_handlers
 from tailrace.producers.kinds import KINDS
-from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.errors import BadConfiguration, TailraceError, WrongField
 
 
 class Wanted(Struct):
@@ -137,3 +137,17 @@ def test_a_typing_mistake_in_the_handlers_is_named(tmp_path: Path) -> None:
     file.write_text("def x(:\n")
     with pytest.raises(BadConfiguration, match="SyntaxError"):
         load_handlers(str(file))
+
+
+MISUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (print, {}, r'the decorator takes a kind: write @handles\("print"\) above print'),
+    ("greet", {"backoff": 3}, "backoff of the kind 'greet' is 3; it must be a function"),
+    ("greet", {"platform": "my shop"}, "platform: must have 1 to 32 characters of .*, not 'my shop'"),
+    ("my greet", {}, "kind: must have 1 to 64 characters of .*, not 'my greet'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "sentence"), MISUSED)
+def test_a_misused_decorator_says_what_to_write(kind: Any, said: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TailraceError, match=sentence):
+        Handlers()(kind, **said)

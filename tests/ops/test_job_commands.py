@@ -217,7 +217,7 @@ def test_an_unknown_job_and_a_malformed_id_are_told_apart(command: str, valkey_u
     assert unknown == (1, "", "tailrace: there is no job research.none, or it is no longer kept\n")
     code, _, err = here(command, "../x", REDIS_URL=valkey_url)
     assert code == 2
-    assert err.startswith("tailrace: JOB: a job id is <platform>.<key>")
+    assert err.startswith("tailrace: JOB: must be <platform>.<key>")
 
 
 @pytest.mark.parametrize("command", [["running"], ["doctor"], ["show", "research.1"], ["submit", "research", "drill"]])

@@ -68,7 +68,7 @@ async def test_a_failure_and_a_cancelled_job_are_errors_with_their_facts(deploym
         assert failed.value.traceback
         late = await tr.submit("research", "drill", DRILL, delay_seconds=600)
         assert late.status == "delayed"
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match=f"job {late.id} has not ended within 0.05 s"):
             await tr.result(late.id, timeout=0.05)
         assert (await tr.cancel(late.id, by="ann", reason="too slow")).status == "cancelled"
         with pytest.raises(JobCancelled, match=r"cancelled by ann: too slow$") as cancelled:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import BANDS
 from tailrace.streams.options import LONGEST_SECONDS, MOST_ATTEMPTS, NO_OPTIONS, Dedupe, Options, Retrying, at_ms
+from tailrace.streams.options import SECONDS as SECONDS_SAID
 
 NOON = "2027-01-31T12:00:00Z"
 EVENING = "2027-01-31T18:00:00+09:00"  # before noon, by UTC
@@ -180,3 +181,21 @@ def test_the_same_moment_is_the_same_however_it_is_written(text: str, hours: int
     elsewhere = (moment + timedelta(hours=hours)).replace(tzinfo=None).isoformat()
     sign = "-" if hours < 0 else "+"
     assert at_ms(f"{elsewhere}{sign}{abs(hours):02}:00", "run_at") == at_ms(text, "run_at")
+
+
+WITH_ITS_VALUE: list[tuple[dict[str, Any], str]] = [
+    ({"priority": "hihg"}, "priority: must be one of urgent, high, normal, low, not 'hihg'"),
+    ({"delay_seconds": -1}, f"delay_seconds: {SECONDS_SAID}, not -1"),
+    ({"delay_seconds": "5"}, f"delay_seconds: {SECONDS_SAID}, not '5'"),
+    ({"order_key": 5}, "order_key: .*, not 5"),
+    ({"run_at": 5}, "run_at: must be a time such as .*, not 5"),
+    ({"run_at": "2027-01-31T12:00:00"}, "run_at: must have an offset .*, not '2027-01-31T12:00:00'"),
+    ({"order_key": "x" * 1000}, r"order_key: .*, not 'x+\.\.\.x+'$"),
+]
+
+
+@pytest.mark.parametrize(("said", "sentence"), WITH_ITS_VALUE)
+def test_a_wrong_value_stands_in_the_sentence(said: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(WrongField, match=sentence) as refusal:
+        Options(**said)
+    assert len(str(refusal.value)) < 200

@@ -317,3 +317,8 @@ def test_a_wrong_schedule_in_the_file_is_named(tmp_path: Path, table: str, word:
 def test_schedules_that_are_no_tables_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConfiguration, match=r"write each as a table \[schedules.NAME\]"):
         configured(tmp_path, text)
+
+
+def test_a_schedule_made_in_python_says_how_missed_ticks_are_dealt_with_in_a_known_word() -> None:
+    with pytest.raises(WrongField, match="missed: must be one of skip, once, all, not 'some'"):
+        plan(every_seconds=60, missed="some")

@@ -50,6 +50,7 @@ def test_a_url_is_taken_apart(url: str, host: str, port: int, login: tuple[str, 
         ("redis://h?hidden=1", "has an unknown option after `\\?`; known are client_name, db,"),
         ("unix://", "is not a valid URL"),
         ("http://h", "is not a valid URL"),
+        ("localhost", "is not a valid URL"),
     ],
 )
 def test_a_url_that_cannot_be_meant_is_refused(url: str, words: str) -> None:
