@@ -41,7 +41,7 @@ class BadConfiguration(TailraceError):
 
 
 class StoreError(TailraceError):
-    """The store cannot serve right now, or never could.
+    """The store cannot be used now, or its address or setup is wrong.
 
     `job_ids`: the jobs of a submission that may have been accepted although the call failed, in the order of the
     submission (None: refused). To submit one of them again under the same key is safe.
@@ -69,8 +69,8 @@ class UnfitStore(StoreError, BadConfiguration):
 class AccessDenied(StoreError, BadConfiguration):
     """The server refuses our credentials, our database, or one of our commands.
 
-    At the start this is a wrong setting. Later it is an outage: credentials are replaced in either order, first on the
-    server or first in the processes, so a process that had a good start tries again until it is let in.
+    At the start this is a wrong setting. Later it is an outage: new credentials may reach the server first or the
+    processes first, so a process that has started well tries again until the server accepts it.
     """
 
 
@@ -101,7 +101,7 @@ class OtherBody(Refused):
     """The id is taken by a job with another kind, other args or other options."""
 
     def __init__(self, job_id: str, named_by: str = "id") -> None:
-        """`named_by`: what the caller gave the id with."""
+        """`named_by`: the field or header that carried the id."""
         super().__init__(f"job {job_id} was already accepted with another body; choose another {named_by}")
         self.job_id = job_id
 
@@ -147,7 +147,7 @@ class JobFailed(TailraceError):
 
 
 class JobCancelled(TailraceError):
-    """The job was cancelled: by whom and why, as far as that was said."""
+    """The job was cancelled; `by` and `reason` say who asked and why, if they are known."""
 
     def __init__(self, job_id: str, by: str | None = None, reason: str | None = None) -> None:
         super().__init__(f"job {job_id} was cancelled{f' by {by}' if by else ''}{f': {reason}' if reason else ''}")
@@ -173,7 +173,7 @@ class WorkerShared(TailraceError):
 
 
 class Cancelled(TailraceError):
-    """The job was asked to stop; whatever its attempt does now, the job ends cancelled."""
+    """The job was asked to stop: it ends cancelled, even if its handler returns a result."""
 
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} of job {job_id} is asked to stop")
@@ -182,7 +182,7 @@ class Cancelled(TailraceError):
 
 
 class Lost(TailraceError):
-    """This attempt no longer owns its job: nothing it says is written any more."""
+    """This attempt no longer owns its job: the store refuses all its writes."""
 
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} of job {job_id} no longer owns it")

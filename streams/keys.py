@@ -52,7 +52,7 @@ PLATFORM_KEYS: Final = (
     "audit",
     "outbox",
 )
-"""What a platform has once; everything else belongs to one job."""
+"""The keys that a platform has once; all others belong to one job."""
 
 JOB_KEYS: Final = {
     "record": "job",
@@ -62,7 +62,7 @@ JOB_KEYS: Final = {
     "children": "children",
     "signals": "signals",
 }
-"""What a job has: the name used by transitions, and the word in the key."""
+"""The keys of a job: the name used by transitions, and the word in the key."""
 
 RESERVED: Final = "~"  # begins the names that the library itself gives among the steps of a job
 
@@ -95,11 +95,11 @@ class Keyspace(Struct, frozen=True):
         return f"{_start(self.namespace)}ticket:{digest}"
 
     def session(self, digest: str) -> str:
-        """A person who signed in on the page, by the hash of what their browser was given."""
+        """The session of a person who signed in on the page, by the hash of its cookie."""
         return f"{_start(self.namespace)}session:{digest}"
 
     def incidents(self, receiver: str) -> str:
-        """What a receiver of alerts was told of and is not over."""
+        """The open incidents that were sent to a receiver of alerts."""
         return f"{_start(self.namespace)}incidents:{receiver}"
 
     @property
@@ -191,18 +191,18 @@ class PlatformKeys:
         return f"{self.prefix}starts:{label}"
 
     def dedupe(self, label: str) -> str:
-        """The job that other jobs with this key are the same as."""
+        """The job that all submissions with this dedupe key are."""
         return f"{self.prefix}dedupe:{label}"
 
     def bell(self, owner: str) -> str:
-        """Where a consumer hears that there is work for it."""
+        """The list by which the store calls a consumer to work."""
         return f"{self.prefix}bell:{owner}"
 
     def steps(self, key: str) -> str:
         return self._steps + key
 
     def children(self, key: str) -> str:
-        """The jobs that a job spawned, and what became of them."""
+        """The jobs that a job spawned, and how they ended."""
         return self._children + key
 
     def signals(self, key: str) -> str:
@@ -225,7 +225,7 @@ def job_of_record(name: str) -> tuple[str, str]:
 
 
 def await_alarm(key: str) -> str:
-    """The member of `alarms` at which a job goes on although what it awaits has not come."""
+    """The member of `alarms` that resumes a job whose awaited signal has not come in time."""
     return f"^{key}"
 
 
@@ -234,7 +234,7 @@ def join_id(platform: str, key: str) -> str:
 
 
 def split_id(job_id: str) -> tuple[str, str]:
-    """Take a job id apart; refuses whatever could not have been one."""
+    """The platform and the key of a job id. Raises `WrongField` for a text that is not a job id."""
     platform, dot, key = job_id.partition(".")
     if not dot or not _PLATFORM.fullmatch(platform) or not _KEY.fullmatch(key):
         raise WrongField("jobId", "must be <platform>.<key>, as given when the job was accepted", job_id)
@@ -256,7 +256,7 @@ def check_key(key: str, field: str = "id") -> str:
 
 
 def check_word(word: str, field: str) -> str:
-    """Kinds and consumer names: they stand in records and events as they are."""
+    """Check a kind or the name of a consumer: records and events hold it as it is. Raises `WrongField`."""
     if not _WORD.fullmatch(word):
         raise WrongField(field, "must have 1 to 64 characters of A-Z a-z 0-9 . _ -", word)
     return word

@@ -21,7 +21,7 @@ def to_lease(nonce: str, text: str) -> Lease:
 
 
 def to_leases(texts: Mapping[str, str]) -> list[Lease]:
-    """Leases by what is written under their nonces; what cannot be read is passed over."""
+    """Leases by nonce, from what is stored; unreadable ones are left out."""
     leases = []
     for nonce, text in texts.items():
         with suppress(ValueError):
@@ -40,13 +40,13 @@ async def scan_leases(store: Store, keys: PlatformKeys) -> AsyncIterator[dict[st
 
 
 async def read_leases(store: Store, keys: PlatformKeys) -> list[Lease]:
-    """Every lease of a platform, in several calls; what cannot be read is passed over."""
+    """Every lease of a platform, in several calls; unreadable ones are left out."""
     leases = {lease.nonce: lease async for page in scan_leases(store, keys) for lease in to_leases(page)}
     return list(leases.values())
 
 
 async def read_leases_under(store: Store, keys: PlatformKeys, nonces: Sequence[str]) -> list[Lease]:
-    """The leases under some nonces, as far as they are there."""
+    """The leases under some nonces; those that do not exist are left out."""
     found: list[Lease] = []
     for start in range(0, len(nonces), LEASES_COUNT):
         piece = nonces[start : start + LEASES_COUNT]

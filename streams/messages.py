@@ -1,4 +1,4 @@
-"""What travels between the rooms and through the store: frozen structs, new fields always with a default."""
+"""Messages between processes, and as the store keeps them: frozen structs; new fields always have a default."""
 
 from typing import Annotated, Any
 
@@ -12,18 +12,18 @@ Step = int | str
 
 
 class Job(Struct, frozen=True):
-    """What was asked, once."""
+    """A job as it was submitted."""
 
     platform: str
     key: str
     kind: str
-    args: bytes  # JSON, as it was checked and encoded again at the door
+    args: bytes  # JSON, checked and encoded again when the job was submitted
     options: Options = NO_OPTIONS
     flow: bool = False  # its args are in an envelope with its children
 
     @property
     def extras(self) -> str:
-        """What `submit` takes beside the rest."""
+        """The options in the form that `submit` takes."""
         return self.options.extras(flow=self.flow)
 
     @property
@@ -100,7 +100,7 @@ class Record(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """The right to run one job: who has it, and after how much silence it counts as lost."""
+    """The right to run one job: its owner, and the time without a beat after which it counts as lost."""
 
     nonce: str
     key: str
@@ -112,7 +112,7 @@ class Lease(Struct, frozen=True, gc=False):
 
 
 class BeatReply(Struct, frozen=True):
-    """What a heart hears when it beats on a platform."""
+    """The store's answer to a beat on a platform."""
 
     lost: list[str]  # nonces its consumer runs and no longer owns
     stray: list[tuple[str, str]]  # key and nonce of jobs its consumer owns and did not name
@@ -129,7 +129,7 @@ class Sweep(Struct, frozen=True):
 
 
 class RefusedWrites(Struct, frozen=True):
-    """Writes of an attempt that the fence kept out, as its consumer counted them."""
+    """The writes of an attempt that the fence refused, as its consumer counted them."""
 
     job_id: str
     attempt: int
@@ -137,20 +137,20 @@ class RefusedWrites(Struct, frozen=True):
 
 
 class About(Struct, frozen=True, omit_defaults=True):
-    """What a consumer tells of itself with its beats, for people to read; no job's way depends on it."""
+    """Facts that a consumer reports about itself with its beats. No decision about a job depends on them."""
 
     host: str | None = None
     pid: int | None = None
     version: str | None = None
     started_at: str | None = None
-    deadline_seconds: Annotated[float, Meta(gt=0)] | None = None  # silent for as long, it is taken for lost
+    deadline_seconds: Annotated[float, Meta(gt=0)] | None = None  # after this long without a beat it counts as lost
     memory_bytes: int | None = None
-    lag_seconds: float | None = None  # the longest time its loop was held, of the last seconds
+    lag_seconds: float | None = None  # the longest time its loop was blocked, in the last seconds
     refused: tuple[RefusedWrites, ...] = ()
 
 
 class Hint(Struct, frozen=True, gc=False):
-    """The live feed's word that a job has an event; `event` is None when it is too large to travel twice."""
+    """An entry of the live feed: a job has an event. `event` is None when it is too large for the feed."""
 
     key: str
     seq: int

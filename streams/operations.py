@@ -63,12 +63,12 @@ class Again(NamedTuple):
 
     @property
     def rest(self) -> dict[str, Any]:
-        """What `fail` and `delay` are told of the time until then."""
+        """The arguments of `fail` and `delay` about the next try."""
         return {"max_starts": self.max_starts, "delay_ms": round(self.seconds * 1000), "order": self.order}
 
 
 class AuditNote(NamedTuple):
-    """What is kept of an act: who asked, what else is to be known, and a name for the act, which is kept once."""
+    """An act for the audit: who asked, further facts, and a token by which a repeated act is kept once."""
 
     act: str
     token: str
@@ -83,7 +83,7 @@ NO_NOTE = AuditNote("", "", b"")  # without an act
 
 
 class BrokenOperation(TailraceError):
-    """A script met something it cannot have written itself: a key of another type, a record without its fields."""
+    """A script found data that Tailrace did not write: a key of another type, a record without its fields."""
 
 
 def checked(answer: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a submission may ask for beyond its platform's policy: when, how often, in which order, for how long."""
+"""Options of a submission beyond its platform's policy: when, how often, in which order, for how long."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]  # `at_ms
 
 
 class Dedupe(Struct, frozen=True, forbid_unknown_fields=True):
-    """Another submission under the same key is the same job, for as long as the mode says."""
+    """A key under which several submissions are one job, for as long as the mode says."""
 
     key: Label
     mode: Mode = "until_done"
@@ -45,7 +45,7 @@ class Dedupe(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retrying(Struct, frozen=True, omit_defaults=True):
-    """How an attempt that fails or takes too long is dealt with; None: as the policy of the platform says."""
+    """Limits and pauses for attempts that fail or take too long; None: those of the platform's policy."""
 
     attempts: Attempts | None = None
     backoff: Backoff | None = None
@@ -57,7 +57,7 @@ class Retrying(Struct, frozen=True, omit_defaults=True):
 
 
 class HandedOptions(Retrying, frozen=True):
-    """What a consumer is told of a job with its claim, beside its kind and args."""
+    """The options of a job that its consumer gets with the claim."""
 
     parent: str | None = None  # the job that spawned it
     flow: bool = False  # its args are in an envelope, with the children that go before it
@@ -122,7 +122,7 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         return self == PLAIN[self.priority]
 
     def extras(self, *, flow: bool = False) -> str:
-        """What `submit` takes: words of `name=value`; empty for a job that has nothing of the kind."""
+        """The options as `submit` takes them: words of `name=value`; empty for a job without any."""
         if self.plain and not flow:
             return ""
         words: dict[str, object] = {}
@@ -187,7 +187,7 @@ def kept_options(marks: str | None, dedupe: str | None) -> dict[str, str | None]
 
 
 def check_retrying(said: Retrying) -> None:
-    """Refuse what contradicts itself."""
+    """Raise `WrongField` for limits that contradict each other."""
     if said.backoff_cap_seconds is not None and (said.backoff_seconds or 0) > said.backoff_cap_seconds:
         raise WrongField(
             "backoff_cap_seconds",
@@ -211,7 +211,7 @@ def plain_number(value: float) -> str:
 
 
 def at_ms(text: str | None, field: str) -> int | None:
-    """A point in time as milliseconds; one without an offset from UTC could mean many."""
+    """A point in time as milliseconds. Raises `WrongField` for a text without an offset from UTC."""
     if text is None:
         return None
     try:

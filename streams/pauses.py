@@ -29,12 +29,12 @@ async def pause_platform(
 
 
 def pause_note(by: str | None, since: str) -> str:
-    """Who paused a platform and when, as the store keeps it."""
+    """The stored note about who paused a platform and when."""
     return f"{since} {by}" if by else since
 
 
 def read_pause(note: bytes | None) -> tuple[str | None, str | None]:
-    """Who paused a platform, and since when; any other text is taken for the name."""
+    """Decode the note of a pause; any other text is taken for the name."""
     text = (note or b"").decode(errors="replace")
     since, _, by = text.partition(" ")
     try:

@@ -1,4 +1,4 @@
-"""Which platforms there are and the rules each one lives by."""
+"""The declared platforms, and the policy of each."""
 
 import copy
 import re
@@ -71,7 +71,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     keep_completed: Limit = 100  # at most this many; never one that ended less than a minute ago; 0: any number
     keep_failed_seconds: Seconds = 86_400.0  # and cancelled ones
     keep_failed: Limit = 0  # at most this many; 0: any number
-    durability: Durability = "primary"  # who has a write when it is answered: the primary, or replicas as well
+    durability: Durability = "primary"  # which servers have a write when it is answered: the primary, or also replicas
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -80,7 +80,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
             raise WrongField("attempts", "is above max_starts: the job could never have that many attempts")
 
     def retrying(self, said: Retrying) -> "Policy":
-        """These rules, where a job says nothing else. Raises `WrongField` when it contradicts them."""
+        """The policy with the options of a job. Raises `WrongField` when they contradict it."""
         own = {name: value for name in Retrying.__struct_fields__ if (value := getattr(said, name)) is not None}
         return msgspec.structs.replace(self, **own)
 
@@ -94,7 +94,7 @@ class Platforms(dict[str, Policy]):
     """Every declared platform with its policy, in the order of declaration. Nothing changes it: methods copy."""
 
     def declare(self, names: Iterable[str], policy: Policy = MANY) -> "Platforms":
-        """These platforms too; those already declared keep their policy."""
+        """Platforms with these added; those already declared keep their policy."""
         return Platforms({**self, **{_checked(n): policy for n in names if n not in self}})
 
     def configure(self, table: Mapping[str, Any]) -> "Platforms":
@@ -121,7 +121,7 @@ class Platforms(dict[str, Policy]):
         return name
 
     def serving(self, name: str) -> tuple[str, ...]:
-        """What a consumer asked to serve `name` serves: a lane's own name stands for the whole lane."""
+        """The platforms that `consume NAME` serves: the name of a lane stands for the whole lane."""
         return tuple(p for p, policy in self.items() if p == name or policy.lane == name)
 
     def siblings(self, name: str) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def rules_for(policy: Policy, options: bytes | str | None) -> Policy:
 
 @cache
 def rules_of(transition: str, policy: Policy, siblings: tuple[str, ...] = ()) -> Mapping[str, int | str]:
-    """What a transition keeps to: the rules that its header names, times in ms, `lane` as its siblings."""
+    """The arguments of a transition for the rules that its header names: times in ms, `lane` as its siblings."""
     rules: dict[str, Any] = {"lane": " ".join(siblings)}
     for name, value in msgspec.structs.asdict(policy).items():
         if name.endswith("_seconds"):

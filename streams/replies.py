@@ -73,7 +73,7 @@ def to_sweep(answer: Sequence[Any]) -> Sweep:
 
 
 def to_steps(answer: Any) -> tuple[str, dict[str, bytes]] | None:
-    """What `recall` answers: where the next part begins, if there is one, and steps. None when it refuses."""
+    """Decode the answer of `recall`: where the next part begins, if there is one, and steps. None when it refuses."""
     if answer == b"lost":
         return None
     cursor, *words = answer
@@ -119,7 +119,7 @@ async def read_job(store: Store, keys: PlatformKeys, key: str, first: int = 1) -
 async def read_jobs(
     store: Store, wanted: Sequence[tuple[PlatformKeys, str, int]]
 ) -> list[tuple[Record, list[bytes]] | None]:
-    """The same for many jobs in one trip; None for a job that is not kept."""
+    """Records and events of many jobs in one trip; None for a job that is not kept."""
     pieces = [(keys, key, first if first < 0 else max(0, first - 2), -1) for keys, key, first in wanted]
     jobs: list[tuple[Record, list[bytes]] | None] = []
     for (keys, key, first), (fields, kept) in zip(wanted, await _read_pieces(store, pieces), strict=True):
@@ -147,7 +147,7 @@ class LogPart(NamedTuple):
 
 
 class LogReply(NamedTuple):
-    """What the store answered for a part of a log; to make events of it takes the processor, so that comes later."""
+    """A part of a log as the store answered it. Decoding it into events costs CPU, so that happens later."""
 
     keys: PlatformKeys
     key: str
@@ -187,7 +187,7 @@ async def read_args(store: Store, keys: PlatformKeys, record: Record) -> bytes |
 
 
 class JobTimes(NamedTuple):
-    """What happens to a job by itself, and when; in milliseconds of the store's clock."""
+    """The times at which something happens to a job by itself, in milliseconds of the store's clock."""
 
     run_at_ms: float | None
     expires_ms: float | None
@@ -204,19 +204,19 @@ async def is_kept(store: Store, keys: PlatformKeys, key: str) -> bool:
 
 
 async def read_step_names(store: Store, keys: PlatformKeys, key: str) -> list[str]:
-    """The names that its handler gave; what the library keeps beside them is not for people."""
+    """The names of the steps that the handler saved, without the entries of the library itself."""
     names = [name.decode(errors="replace") for name in await store.command("HKEYS", keys.steps(key))]
     return [name for name in names if not name.startswith(RESERVED)]
 
 
 async def read_step(store: Store, keys: PlatformKeys, key: str, name: str) -> bytes | None:
-    """What a saved step gave, as JSON."""
+    """The value of a saved step, as JSON."""
     value: bytes | None = await store.command("HGET", keys.steps(key), name.encode(errors="replace"))
     return value
 
 
 async def hear_bell(store: Store, bells: Sequence[str], seconds: float) -> str | None:
-    """Wait until one of these bells rings, and silence it. None when none rang in time."""
+    """Wait until the store calls one of these bells, and reset it. None when no call came in time."""
     heard = await store.command("BLPOP", *bells, seconds)
     return heard[0].decode() if heard else None
 
@@ -233,7 +233,7 @@ async def read_feed(store: Store, cursors: Mapping[str, str], block_ms: int) -> 
 
 
 class FeedEnd(NamedTuple):
-    """Where a stream ends now, and how much of it is gone."""
+    """The end of a stream now, and how many of its entries were removed."""
 
     cursor: str = "0-0"  # the id of the newest entry there ever was
     added: int = 0  # entries there ever were

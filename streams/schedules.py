@@ -1,4 +1,4 @@
-"""Schedules: what is submitted again and again, when its ticks are, and which of them are still wanted.
+"""Schedules: their definitions, the times of their ticks, and which missed ticks are made up for.
 
 Time is the store's, in milliseconds. Ticks of `every_seconds` lie on a grid that began with 1970: every process
 computes the same ones, and a schedule that is written again loses none.
@@ -51,7 +51,7 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         "skip"  # what becomes of ticks while no consumer ran: none, the last, or each of them is made up for
     )
     paused: bool = False
-    in_file: bool = False  # a configuration file says it: `apply` names it once the file says it no more
+    in_file: bool = False  # it comes from a configuration file: `apply` names it when the file no longer has it
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -85,7 +85,7 @@ class Planned(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """What is due for a schedule: from the tick it stands at to its next one, firing one of those between, or none."""
+    """A step of a due schedule: from this tick to its next one, firing one between, or none."""
 
     tick_ms: int
     fires_ms: int | None
@@ -93,7 +93,7 @@ class Move(Struct, frozen=True):
 
 
 class Due(Struct, frozen=True):
-    """A schedule whose tick has come, as the store has it."""
+    """A stored schedule whose tick has come."""
 
     name: str
     tick_ms: int
@@ -101,7 +101,7 @@ class Due(Struct, frozen=True):
 
 
 class Agenda(Struct, frozen=True):
-    """What an observer sees of the schedules of one platform at one moment."""
+    """The due schedules of one platform at one moment."""
 
     now_ms: int
     next_ms: int | None  # the first tick that is not among those due
@@ -169,7 +169,7 @@ def _ticks(schedule: Schedule, from_ms: int, *, reverse: bool = False) -> Iterat
 
 
 def moves(schedule: Schedule, tick_ms: int, now_ms: int, most: int) -> Sequence[Move]:
-    """What to do about a schedule that is due; of `all`, at most `most` at a time."""
+    """The steps of a schedule that is due; with `all`, at most `most` at a time."""
     if schedule.paused:
         return [Move(tick_ms, None, None)]
     if schedule.missed == "all":
@@ -189,7 +189,7 @@ def moves(schedule: Schedule, tick_ms: int, now_ms: int, most: int) -> Sequence[
 
 
 def encode_schedule(schedule: Schedule) -> bytes:
-    """As it is kept: the same bytes for the same definition."""
+    """Encode a schedule: the same bytes for the same definition."""
     return _encode(schedule)
 
 
@@ -199,7 +199,7 @@ def decode_schedule(definition: bytes) -> Schedule:
 
 
 def known_from(definition: bytes | None) -> Schedule | None:
-    """What a definition says; None when there is none, or when another program wrote it."""
+    """Decode a definition; None when there is none, or when another program wrote it."""
     try:
         return decode_schedule(definition) if definition else None
     except (WrongField, ValueError):
@@ -207,7 +207,7 @@ def known_from(definition: bytes | None) -> Schedule | None:
 
 
 def mark_of(definition: bytes | None) -> str:
-    """What tells a definition from another; empty when there is none."""
+    """A digest of a definition; empty when there is none."""
     return hashlib.sha1(definition, usedforsecurity=False).hexdigest() if definition else ""
 
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 
 class State(StrEnum):
-    """Where a job is; the word is what its record holds."""
+    """The state of a job; its record holds the word."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -24,7 +24,7 @@ ENDED: Final = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 
 
 class Status(StrEnum):
-    """What an event says happened; the word a client sees."""
+    """The status of an event: the word that clients see."""
 
     QUEUED = "queued"
     STARTED = "started"
@@ -49,7 +49,7 @@ class Change(NamedTuple):
     transition: str
     before: State | None
     after: State
-    status: Status | None  # None: nothing is told
+    status: Status | None  # None: no event
 
 
 CHANGES: Final = (

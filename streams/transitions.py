@@ -116,13 +116,13 @@ class Transitions:
     async def run_where(
         self, names: Sequence[str], sheets: Sequence[tuple[PlatformKeys, Sequence[Operation]]]
     ) -> list[Any]:
-        """Run the sheets of platforms that have any of these keys: a look is cheaper than a script. None: not run."""
+        """Run operations on the platforms that have any of these keys: EXISTS is cheaper. None: not run."""
         there = await which(self.store, [keys for keys, _ in sheets], names)
         answers = iter(await self.run([sheet for sheet in sheets if sheet[0].platform in there]))
         return [next(answers) if keys.platform in there else None for keys, _ in sheets]
 
     async def commit(self, platform: PlatformKeys, operations: Sequence[Operation]) -> list[Any]:
-        """Settle what many attempts have to say and claim what comes next, in one call."""
+        """Settle operations of many attempts and claim the next jobs, in one call."""
         return await self.run([(platform, operations)])
 
     async def one(self, platform: PlatformKeys, operation: Operation) -> Any:
@@ -226,7 +226,7 @@ class Transitions:
         return [nothing if answer is None else broken(answer) or to_agenda(answer) for answer in answers]
 
     async def tick(self, platform: PlatformKeys, ticks: Sequence[Tick]) -> list[list[str] | BrokenOperation]:
-        """Bring the jobs of ticks in line, unless they were missed, and move their schedules to their next ticks."""
+        """Enqueue the jobs of ticks, unless they were missed, and move their schedules to their next ticks."""
         operations = [
             call.tick(
                 platform,
@@ -252,7 +252,7 @@ class Transitions:
         return [to_beat(checked(answer)) for answer in await self.run(sheets)]
 
     async def wake(self, platforms: Sequence[tuple[PlatformKeys, Policy]]) -> int:
-        """Bring what is due in line, on platforms, in one call; how many there were."""
+        """Enqueue the jobs that are due, on platforms, in one call; how many there were."""
         answers = await self.run([(keys, [call.wake(**rules_of("wake", policy))]) for keys, policy in platforms])
         return sum(int(checked(answer)) for answer in answers)
 
@@ -267,7 +267,7 @@ class Transitions:
     async def mend(
         self, platforms: Sequence[tuple[PlatformKeys, str]], most: int = MEND_BATCH, jobs: Sequence[str] = ()
     ) -> list[Sweep]:
-        """Put jobs that no list names back in line: a page of each platform, from its cursor on, or the jobs named."""
+        """Put jobs that no list names back into the queue: the jobs named, or a page of each platform."""
         sheets = [(keys, [call.mend(names=" ".join(jobs), cursor=cursor, most=most)]) for keys, cursor in platforms]
         return [to_sweep(checked(answer)) for answer in await self.run(sheets)]
 
@@ -311,7 +311,7 @@ class Transitions:
         siblings: tuple[str, ...] = (),
         owners: Sequence[str] = (),
     ) -> Line:
-        """See where a job stands in line, and which gates hold it up; `owners` are the consumers that are alive."""
+        """The position of a job in its queue, and the gates that hold it up; `owners`: the live consumers."""
         operation = call.line(platform, key=key, owners=" ".join(owners), **rules_of("line", policy, siblings))
         return to_line(await self.one(platform, operation))
 
@@ -345,7 +345,7 @@ class Transitions:
 
 
 def accepting(job: Job, fingerprint: str) -> dict[str, Any]:
-    """What `submit` and `tick` are told of a new job."""
+    """The arguments of `submit` and `tick` about a new job."""
     return {
         "key": job.key,
         "band": job.options.priority,

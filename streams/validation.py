@@ -1,4 +1,4 @@
-"""What a field may be, said once in its type, and refusals as the name of a field and a sentence."""
+"""Checks of fields, declared once in their types; a refusal is the name of a field and a sentence."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `
 
 
 def allowed(check: Callable[[Any], object], refusal: str, **schema: Any) -> Meta:
-    """What a field may be: `check_fields` refuses all else with this sentence, and descriptions show `schema`."""
+    """Annotate a field with its check: `check_fields` refuses with this sentence; OpenAPI shows `schema`."""
     return Meta(extra={"check": check, "refusal": refusal}, extra_json_schema=schema)
 
 
@@ -75,7 +75,7 @@ def _rules(kind: inspect.Type) -> Iterator[tuple[Callable[[Any], object], str]]:
 def field_of(error: msgspec.ValidationError, root: str, shape: Any = None) -> tuple[str, str]:
     """The field a validation error is about, as a path from `root`, and what is wrong with it.
 
-    `shape` is the type that did not fit: a wrong word is told which others there are.
+    `shape` is the type that did not fit: the sentence lists the words that it allows.
     """
     text, inner = str(error), ""
     if found := _PLACE.fullmatch(text):
@@ -86,7 +86,7 @@ def field_of(error: msgspec.ValidationError, root: str, shape: Any = None) -> tu
 
 
 def sentence_of(error: msgspec.ValidationError, shape: Any = None) -> str:
-    """The same as one sentence, with the field in front where it is about one."""
+    """A validation error as one sentence, with the field in front if it is about one."""
     return ": ".join(filter(None, field_of(error, "", shape)))
 
 

@@ -1,4 +1,4 @@
-"""The words and numbers that clients read, each with its form, for the schemas of everything that tells them."""
+"""The words and numbers that clients read, each with its form, for the schemas of all answers."""
 
 from typing import Annotated
 

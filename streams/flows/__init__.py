@@ -1,1 +1,1 @@
-"""Jobs that spawn and await other jobs: what they bring in line, and how the news travels between platforms."""
+"""Jobs that spawn and await other jobs: how children are enqueued, and how news travels between platforms."""

@@ -32,7 +32,7 @@ class FlowNode(Struct, frozen=True, omit_defaults=True):
 
 
 class Envelope(Struct, frozen=True):
-    """What the payload of a job with children holds."""
+    """The payload of a job with children."""
 
     args: Raw
     children: tuple[FlowNode, ...]

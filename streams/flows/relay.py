@@ -161,7 +161,7 @@ class Relay:
         return None
 
     async def _bring(self, parcels: Sequence[Parcel]) -> list[str]:
-        """Bring ends to parents; the entries that were delivered. A parent with corrupt keys keeps its entry."""
+        """Deliver ends to parents; returns the delivered entries. A parent with corrupt keys keeps its entry."""
         done: list[str] = []
         for platform, group in self._by_platform(parcels, lambda parcel: parcel.parent):
             operations = [arriving(platform, each.parent, each.child, each.fields[b"event"]) for each in group]

@@ -1,4 +1,4 @@
-"""Jobs that a running attempt brings in line, page by page."""
+"""Jobs that a running attempt enqueues, page by page."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ from tailrace.streams.messages import Job, encode
 from tailrace.streams.operations import Operation, call
 from tailrace.streams.transitions import ARGS_ROOM
 
-MOST_CHILDREN = 10_000  # that a job may bring in line in all
+MOST_CHILDREN = 10_000  # that a job may enqueue in all
 PAGE, PAGE_BYTES = 75, 512 * 1024  # of one call: a few milliseconds of the server's time
 WITH_OPTIONS = 2  # a job with options takes the server as long as this many without
 
@@ -23,7 +23,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class NewJob(NamedTuple):
-    """A job that an attempt brings in line; as a child it brings its end to the job that spawned it."""
+    """A job that an attempt enqueues; a child reports its end to the job that spawned it."""
 
     job: Job
     fingerprint: str
@@ -31,7 +31,7 @@ class NewJob(NamedTuple):
 
 
 def child_keys(parent: str, place: str, kind: str, indexes: Iterable[int]) -> Iterator[str]:
-    """The keys of the jobs that `parent` brings in line at this place of its code: the same in every attempt."""
+    """The keys of the jobs that `parent` enqueues at this place in its code: the same in every attempt."""
     common = hashlib.blake2b(encode([parent, place, kind])[:-1], digest_size=15)
     for index in indexes:
         own = common.copy()
@@ -53,7 +53,7 @@ def flow_keys(parent: str, kinds: Iterable[str]) -> list[str]:
 
 
 def whole_spawn(place: str, count: int) -> str:
-    """What is noted when all jobs of a place are in line: later attempts need not bring them again."""
+    """The note that all jobs of a place are in the queue: later attempts need not send them again."""
     return f"{place} ({count})"
 
 
@@ -71,7 +71,7 @@ def pages(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
 
 
 def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob], whole: str = "") -> Operation:
-    """The operation that brings one page in line. Its script is not that of `commit`: it is a call by itself.
+    """The operation that enqueues one page. Its script is not that of `commit`: it is a call by itself.
 
     `whole`: with the last of several pages, what is noted of them all.
     """

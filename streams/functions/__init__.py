@@ -160,7 +160,7 @@ def _users(chosen: Mapping[str, Function]) -> dict[str, tuple[str, ...]]:
 
 
 def needed_parts(uses: Iterable[str]) -> set[str]:
-    """Those parts, and what they use themselves."""
+    """Parts with the parts that they use themselves."""
     needed: set[str] = set()
     more = set(uses)
     while more:

@@ -46,7 +46,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
 
 
 class End(Struct):
-    """What the last event of a job holds beside the usual; passed on as it was written."""
+    """The additional fields of a job's last event; passed on as they were written."""
 
     result: Raw = Raw(b"null")
     error: Raw = Raw(b"null")
@@ -63,18 +63,18 @@ _NO_ID = b"1-0000000000000000 "
 
 
 def event_body(attempt: int, status: str, worker: str, step: Step | None = None, **more: Any) -> bytes:
-    """All of a kept event but its id, which the store puts in front when it is written."""
+    """A stored event without its id, which the store puts in front when it is written."""
     return _head(attempt, status, worker) + encode({"step": step, **more})[_STEP:]
 
 
 def members(**said: Any) -> bytes:
-    """What a transition adds to the event that it writes: JSON members with a leading comma; None is left out."""
+    """Additional JSON members of an event, with a leading comma, for a transition; None is left out."""
     told = {name: value for name, value in said.items() if value is not None}
     return b"," + encode(told)[1:-1] if told else b""
 
 
 def read_members(said: bytes | str) -> dict[str, Any]:
-    """What `members` has written, by name."""
+    """The members that `members` has written, by name."""
     text = said if isinstance(said, str) else said.decode()
     return msgspec.json.decode("{" + text.removeprefix(",") + "}", type=dict[str, Any])
 
@@ -154,7 +154,7 @@ def are_in_order(kept: Sequence[bytes], first: int) -> bool:
 
 
 def progress_of(attempt: int, events: Sequence[bytes]) -> float | None:
-    """How far an attempt said it was in the last of these events that is its own report; in per cent."""
+    """The progress of an attempt in per cent, by the last of its own reports among these events."""
     for raw in reversed(events):
         try:
             event = decode_event(raw)
@@ -166,7 +166,7 @@ def progress_of(attempt: int, events: Sequence[bytes]) -> float | None:
 
 
 def percent(step: Step, of: int | None) -> float | None:
-    """How far a numbered step is, 0 to 100; a number without `of` is per cent already."""
+    """How far a numbered step is, 0 to 100; without `of`, the step itself is the percentage."""
     if isinstance(step, str):
         return None
     share = step if of is None else 100 * step / of if of > 0 else 100
@@ -174,12 +174,12 @@ def percent(step: Step, of: int | None) -> float | None:
 
 
 def iso(ms: float) -> str:
-    """A time of the store's clock as clients see it; one outside of the calendar is told as its edge."""
+    """A time of the store's clock as clients see it; a time outside the calendar becomes its first or last moment."""
     seconds, rest = divmod(int(min(max(ms, 0), LAST_MS)), 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
 def entry_order(entry: str) -> tuple[int, int]:
-    """An entry's id as something that sorts."""
+    """An entry's id as a value that sorts."""
     ms, _, number = entry.partition("-")
     return int(ms), int(number)

@@ -20,7 +20,7 @@ from tailrace.streams.states import TERMINAL, Status
 
 
 class Head(Struct, frozen=True):
-    """What the fold needs to know of an event; the rest of its bytes does not matter here."""
+    """The fields of an event that the fold reads."""
 
     id: Annotated[str, Meta(pattern=r"^[0-9]+-[0-9]+\Z", max_length=64)]
     seq: int
@@ -31,10 +31,10 @@ class Head(Struct, frozen=True):
 
 
 WORK = frozenset({Status.STARTED, Status.PROGRESS, Status.COMPLETED})
-"""What only an attempt that holds its lease can say."""
+"""The statuses that only an attempt with its lease can write."""
 
 LEAVES = frozenset({Status.SUPERSEDED, Status.RETRYING, Status.DELAYED, Status.AWAITING})
-"""What an attempt ends with whose job goes on."""
+"""The statuses that end an attempt but not its job."""
 
 _decode = msgspec.json.Decoder(Head).decode
 
@@ -52,7 +52,7 @@ def read_head(raw: bytes) -> Head | None:
 
 
 class Fold:
-    """What was shown of one job so far, and therefore what may still be shown."""
+    """Decides which events of one job are shown, from those shown before."""
 
     __slots__ = ("_seen", "attempt", "ended", "job_id", "left")
 
@@ -83,7 +83,7 @@ class Fold:
         return True
 
     def begin_after(self, head: Head) -> None:
-        """Go on behind this event, which was shown: what came before it is not needed where the log is in order."""
+        """Continue after this event, which was shown: what came before it is not needed where the log is in order."""
         self.attempt = head.attempt or 0
         self.left = head.status in LEAVES
         self.ended = head.status in TERMINAL

@@ -83,7 +83,7 @@ class Histories:
     async def _short(
         self, keys: PlatformKeys, key: str, after: str, limit: int | None, *, current: bool
     ) -> HistoryPage | None:
-        """The page by itself; None: only the whole log can tell."""
+        """The page from its own part of the log; None when the whole log must be read."""
         number = number_of(after) if after else 0
         if number is None:
             return None
@@ -159,6 +159,6 @@ def is_end(record: Record, events: Sequence[bytes]) -> bool:
 
 
 def tells_progress(record: Record, raw: bytes) -> bool:
-    """Whether no event before this one has to be asked how far the last attempt was."""
+    """Whether this event shows the progress of the last attempt, so that no earlier one has to be read."""
     head = read_head(raw)
     return head is not None and (head.status in {Status.STARTED, Status.PROGRESS} or not is_current(record, head))

@@ -1,1 +1,1 @@
-"""What every process of ours needs: settings, logs, how it starts and ends."""
+"""Parts of every process: settings, logs, start and end."""

@@ -1,4 +1,4 @@
-"""The data folder of an `up`: whether one runs there, where its store is, and what it was told of platforms."""
+"""The data folder of an `up`: whether one runs there, the URL of its store, and its settings about platforms."""
 
 import fcntl
 import json
@@ -11,7 +11,7 @@ DEFAULT_DATA = Path(".tailrace")
 
 
 def find_running(data: Path) -> str | None:
-    """The URL of the store that an owner keeps in this folder now, or None."""
+    """The URL of the store that runs in this folder now, or None."""
     try:
         url: str = json.loads((data / "store.json").read_text())["url"]
     except (OSError, ValueError, LookupError):
@@ -20,7 +20,7 @@ def find_running(data: Path) -> str | None:
 
 
 def settings_of(data: Path) -> dict[str, str]:
-    """What the owner of this folder was told of platforms, as environment variables."""
+    """The settings about platforms of the owner of this folder, as environment variables."""
     try:
         return {name: str(value) for name, value in json.loads((data / "store.json").read_text())["settings"].items()}
     except (OSError, ValueError, LookupError, AttributeError):
@@ -28,7 +28,7 @@ def settings_of(data: Path) -> dict[str, str]:
 
 
 def ping(url: str) -> str:
-    """What the server answers to PING: `+PONG`, an error such as `-LOADING …`, or nothing."""
+    """The answer of the server to PING: `+PONG`, an error such as `-LOADING …`, or nothing."""
     address = urlsplit(url.partition(",")[0])  # of a cluster, its first node
     unix = address.scheme == "unix"
     with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as link:

@@ -37,7 +37,7 @@ class Histogram(Struct, array_like=True):
     bounds: tuple[float, ...]
     counts: list[int]
     total: float = 0.0
-    noted: list[float] = []  # values that are not counted yet: to append one is the cheapest that a busy loop can do
+    noted: list[float] = []  # values that are not counted yet: appending is the cheapest thing a busy loop can do
 
     @classmethod
     def over(cls, bounds: tuple[float, ...]) -> "Histogram":

@@ -1,4 +1,4 @@
-"""How a process talks about itself: an event name and key=value, as text for people or as JSON for machines."""
+"""Log lines: an event name and key=value, as text for people or as JSON for machines."""
 
 import logging
 import re
@@ -39,7 +39,7 @@ def mask(text: str) -> str:
 
 
 def masked(value: Any) -> Any:
-    """The same with whatever a log line holds."""
+    """A value of a log line without secrets, at any depth."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
@@ -130,7 +130,7 @@ class JobFacts(logging.Filter):
 
 
 class Unfailing:
-    """A stream that loses what it cannot write: a full disk must not end a process that only wants to say something."""
+    """A stream that drops what it cannot write: a full disk must not end a process because of a log line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

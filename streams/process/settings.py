@@ -10,7 +10,7 @@ from tailrace.streams.errors import BadConfiguration
 
 @contextmanager
 def naming(setting: str) -> Iterator[None]:
-    """Put the setting that is being read in front of what is found wrong with it."""
+    """Begin the errors raised inside with the name of the setting that is being read."""
     try:
         yield
     except BadConfiguration as error:
@@ -21,7 +21,7 @@ class Environment:
     """Environment variables by type. Empty counts as unset, but not for a secret.
 
     A secret may also come from the file that `NAME_FILE` names. One that is empty is an error, never none: a variable
-    that was not filled in must not open a door.
+    that was not filled in must not switch access control off.
     """
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:

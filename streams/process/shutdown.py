@@ -9,7 +9,7 @@ RESTART = 75  # the exit code that asks a supervisor for another start
 
 
 class Shutdown:
-    """What was asked of this process from outside."""
+    """Whether this process was asked to drain, to restart or to end now."""
 
     def __init__(self) -> None:
         self.drain = asyncio.Event()
@@ -22,7 +22,7 @@ class Shutdown:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear SIGTERM and SIGINT for as long as this lasts."""
+        """Handle SIGTERM and SIGINT until the block ends."""
         loop = asyncio.get_running_loop()
         signals = (signal.SIGTERM, signal.SIGINT)
         for number in signals:

@@ -15,7 +15,7 @@ import anyio
 from tailrace.streams.process.shutdown import RESTART, Shutdown
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between the end of a process and the next start
-SETTLED_SECONDS = 10.0  # a process that lived this long did not die of its start: the pauses begin small again
+SETTLED_SECONDS = 10.0  # a process that ran this long has started well: the next pause is short again
 HURRY_SECONDS = 2.0  # what processes may still take after a second signal
 LOOK_SECONDS = 0.05  # where the kernel does not announce the end of a process
 
@@ -23,7 +23,7 @@ Process = subprocess.Popen[bytes]
 
 
 class Supervised(ABC):
-    """One child process that is kept alive until it is told to end. A subclass starts it and reports its ends.
+    """One child process that is kept alive until it is asked to end. A subclass starts it and reports its ends.
 
     It is not started as a subprocess of the loop: a start that is cancelled halfway must leave nothing behind.
     """
@@ -79,7 +79,7 @@ class Supervised(ABC):
         return process.returncode
 
     def tell(self) -> None:
-        """Ask it to end; most take a second request as: now.
+        """Ask the process to end; most processes end at once after a second request.
 
         The second one is another signal: a busy process may not have received the first yet, and two equal signals
         that are pending are one.
@@ -97,7 +97,7 @@ class Supervised(ABC):
 
 
 async def end_all(children: Sequence[Supervised], seconds: float, shutdown: Shutdown) -> None:
-    """Ask children to end and wait for them, not longer than `seconds`, and hardly at all after a second signal."""
+    """Ask children to end, and wait for them up to `seconds`; after a second signal, only a moment."""
     for child in children:
         child.tell()
 

@@ -1,6 +1,6 @@
 """Traces of OpenTelemetry. A job always carries `traceparent`; spans are made where an SDK is set up.
 
-Without the package `opentelemetry-api`, or without an SDK, nothing here costs more than a look. The names of spans are
+Without the package `opentelemetry-api`, or without an SDK, nothing here costs more than one check. Spans are named
 `submit`, `wait`, `attempt` and `step`, each with the kind of the job or the name of the step.
 """
 
@@ -47,7 +47,7 @@ def enabled() -> bool:
 
 
 def current_traceparent() -> str | None:
-    """Of the span that is open around us."""
+    """The `traceparent` of the open span."""
     return to_traceparent(trace.get_current_span()) if trace is not None else None
 
 
@@ -88,7 +88,7 @@ class AttemptSpan:
         return to_traceparent(self._span)
 
     def link(self, before: str) -> None:
-        """It goes on where an earlier attempt ended."""
+        """Link to the span of an earlier attempt."""
         self._span.add_link(_context_of(before), {"tailrace.link": "earlier attempt"})
 
     def end(self, outcome: str, error: str | None = None) -> None:

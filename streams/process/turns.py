@@ -11,20 +11,20 @@ TURN_SECONDS = 0.005  # of work at a time
 
 
 class Turns:
-    """A piece of work that gives way now and then."""
+    """Long work that lets other tasks run now and then."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
     async def give_way(self) -> None:
-        """Let others go on, if this work has taken its time."""
+        """Let other tasks run, if this work has held the loop for its share of time."""
         if time.perf_counter() - self._since > TURN_SECONDS:
             await asyncio.sleep(0)
             self._since = time.perf_counter()
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """These, one after the other, giving way in between."""
+    """Yield the items one after the other, and let other tasks run in between."""
     turns = Turns()
     for item in items:
         yield item

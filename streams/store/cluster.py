@@ -2,7 +2,7 @@
 
 Every call belongs to one slot. What the cluster says about a slot that moves is handled here: MOVED and ASK are
 followed, TRYAGAIN is repeated, and what makes a node useless (CLUSTERDOWN, READONLY, LOADING, a lost link) is raised as
-`NoStore` while the map is learnt again: every call may be repeated, and its caller does.
+`NoStore` while the map is read again: every call may be repeated, and its caller does.
 
 While a slot moves, a script must not find some of its keys here and others there: it would stop half way. So each call
 of a script names one more key, which never exists. A node that has only a part of a slot refuses a call with a missing
@@ -25,7 +25,7 @@ from tailrace.streams.store.slots import Address, SlotMap, name_of, slot_of, slo
 
 MOVING_SECONDS = 2.0  # how long one call follows a slot that moves; then its caller repeats it
 AGAIN_SECONDS = 0.02
-PROMPT_SECONDS = 0.1  # a node that leaves an answer due for longer is asked last for what any node can tell
+PROMPT_SECONDS = 0.1  # a node that has owed an answer for longer is asked last, where any node can answer
 
 ASKING = hiredis.pack_command(("ASKING",))
 ELSEWHERE = ("MOVED ", "ASK ", "TRYAGAIN")
@@ -141,7 +141,7 @@ class Cluster:
         return node
 
     async def _anyone(self) -> Node:
-        """A node that answers, for a question that any of them can answer."""
+        """A node that answers, for a command that any node can run."""
         nodes = await self.nodes()
         if not nodes:
             raise NoStore("no node of the cluster has slots; create it with CLUSTER ADDSLOTSRANGE")
@@ -220,6 +220,6 @@ def never(key: str | bytes) -> str:
 
 
 def address_in(said: str) -> Address:
-    """Where MOVED and ASK point to: `MOVED 1234 127.0.0.1:7001`."""
+    """The address in MOVED and ASK: `MOVED 1234 127.0.0.1:7001`."""
     host, _, port = said.split()[2].rpartition(":")
     return host, int(port)

@@ -57,7 +57,7 @@ class Store:
         self._replicated: Node | Cluster | None = None
 
     def _way(self, other: Node | Cluster | None, terms: ReplicaTerms | None = None) -> Node | Cluster:
-        """A way to the server or servers, beside another one if there is one."""
+        """A connection to the server or servers, beside another one if there is one."""
         if self.clustered:
             return Cluster(self.url, self._answer_seconds, other if isinstance(other, Cluster) else None, terms)
         door, ways = door_of(self.url), other.ways if isinstance(other, Node) else None
@@ -79,7 +79,7 @@ class Store:
         await self._server.aclose()
 
     def blocking(self, block_seconds: float) -> "Store":
-        """Another way to the same store, for one reader that waits up to `block_seconds` on the server."""
+        """A connection of its own to the same store, for one reader that waits up to `block_seconds` on the server."""
         return Store(self.url, self.keyspace, answer_seconds=block_seconds + ANSWER_SECONDS, beside=self)
 
     def groups(self, keys: Sequence[str]) -> list[list[str]]:
@@ -146,7 +146,7 @@ class Store:
 
 
 def name_in(url: str) -> str:
-    """Where a server is, without the password."""
+    """The address of a server, without the password."""
     parts = urlsplit(url)
     return unquote(parts.path) if parts.scheme == "unix" else parts.netloc.rpartition("@")[2]
 

@@ -1,4 +1,4 @@
-"""Is this server fit to keep jobs? Looked at when a process starts, and every minute while it runs."""
+"""Checks that this server is fit to keep jobs: when a process starts, and every minute while it runs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class Fitness:
         self._said = set(advice)
 
     async def run(self) -> None:
-        """Log when the store becomes unfit, and when it is fit again. One that is unreachable keeps its verdict."""
+        """Log when the store becomes unfit, and when it is fit again. While it is unreachable nothing changes."""
         while True:
             await anyio.sleep(min(EVERY_SECONDS, UNFIT_SECONDS) if self.unfit else EVERY_SECONDS)
             try:
@@ -126,7 +126,7 @@ async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]
 async def check_node(
     node: Node, role: RoleName | None, *, clustered: bool, terms: ReplicaTerms | None = None
 ) -> list[str]:
-    """The same for one server; `terms`: it needs replicas."""
+    """Check one server; `terms`: it needs replicas."""
     replies = await node.commands([("INFO", section) for section in SECTIONS])
     server, memory, persistence, replication, cluster = [info_fields(raw) for raw in replies]
     if int(server.get("redis_version", "7").partition(".")[0]) < 7:  # a Valkey tells which Redis it is like

@@ -40,7 +40,7 @@ class KeptPolicy(Struct, frozen=True):
 
 
 def digest(policy: Policy, said: Iterable[str]) -> str:
-    """What a file says of a platform, in short: the fields that stand there, as the policy made of it has them.
+    """A digest of what a file says about a platform: of its fields, as the policy made of them has them.
 
     Other fields do not count: a version that knows one more, or has another default, reads the same from the same file.
     """
@@ -49,7 +49,7 @@ def digest(policy: Policy, said: Iterable[str]) -> str:
 
 
 async def read_policies(store: Store, names: Iterable[str]) -> dict[str, KeptPolicy]:
-    """What is kept of these platforms. One that cannot be read, written by hand or by a newer version, is left out."""
+    """The stored policies of these platforms, without unreadable ones: written by hand or by a newer version."""
     asked = list(names)
     answers = await store.commands([("HMGET", store.keys(name)["policy"], *FIELDS) for name in asked])
     found = {}
@@ -120,7 +120,7 @@ class PolicyWatch:
         while True:
             try:
                 await self.look()
-            except TailraceError as error:  # others tell that the store is away
+            except TailraceError as error:  # other tasks report that the store is away
                 log.debug("the policies cannot be read now: %s", error)
             await anyio.sleep(LOOK_SECONDS)
 

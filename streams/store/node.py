@@ -34,7 +34,7 @@ class ServerRefusal(StoreError):
 
 
 class Entrance(Protocol):
-    """Opens connections to a server, however it is found."""
+    """Opens connections to a server: by its address, or by asking sentinels."""
 
     async def open(self, answer_seconds: float) -> Wire: ...
 
@@ -118,7 +118,7 @@ class Node:
 
     @property
     def silent_seconds(self) -> float:
-        """For how long this server has left an answer or a connection due."""
+        """For how long this server has owed an answer or a connection."""
         if self._wire and not self._wire.closed:
             return self._wire.silent_seconds
         if self._opening and not self._opening.done():
@@ -126,7 +126,7 @@ class Node:
         return 0.0
 
     async def glance(self, look: Callable[[], Awaitable[T]]) -> T:
-        """What a look brings that does not wait for a server which hangs. Raises `NoStore` then."""
+        """The result of a read. Raises `NoStore` after a short wait, so that a server that hangs holds nothing up."""
         try:
             if self.silent_seconds < GLANCE_SECONDS:
                 async with asyncio.timeout(GLANCE_SECONDS):
@@ -136,7 +136,7 @@ class Node:
         raise NoStore(f"{self.name} has not answered for {self.silent_seconds:.0f} s")
 
     def refused(self, reply: hiredis.ReplyError) -> Exception:
-        """What a refusal means for us. After one that says so, this server is left."""
+        """The error for a refusal. If it says that this server is the wrong one, its connections are closed."""
         error = explain(reply)
         if str(reply).startswith(ELSEWHERE):
             self.leave(str(error))
@@ -195,7 +195,7 @@ CLOSED_TO_US = ("NOAUTH", "WRONGPASS", "NOPERM")
 
 
 def explain(error: Exception) -> Exception:
-    """What the server's word means for us."""
+    """The error for an answer of the server."""
     text = str(error)
     if text.startswith(CLOSED_TO_US):
         return AccessDenied(f"the store refuses the credentials of REDIS_URL: {text}")

@@ -25,7 +25,7 @@ PROMISES = frozenset(
 
 
 class ReplicaTerms(Struct, frozen=True):
-    """What counts as replicated, and where."""
+    """How many replicas must confirm, and on which platforms."""
 
     replicas: int = 1  # how many must have a write before it is answered
     wait_ms: int = 1000  # how long an answer waits for them
@@ -33,7 +33,7 @@ class ReplicaTerms(Struct, frozen=True):
     also: frozenset[str] = frozenset()  # on these, of which this process has no policy
 
     def unmet(self, confirmed: int) -> str:
-        """What is wrong when so few have confirmed."""
+        """The error when too few replicas have confirmed."""
         return (
             f"it is stored, but {confirmed} of {self.replicas} replicas confirmed it within {self.wait_ms} ms, "
             "and a failover may lose it; repeat it under the same key"

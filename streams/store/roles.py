@@ -1,4 +1,4 @@
-"""What each role asks of the store: the commands and the keys that its user must be allowed, and no others.
+"""Roles of users of the store: the commands and keys that each must be allowed, and no others.
 
 A user of the store may run scripts, and a script may run what its user may: so a role is kept from an act by a command
 that the act needs. A producer cannot claim (XREADGROUP) or take jobs away (XPENDING), a monitor cannot write at all.
@@ -33,7 +33,7 @@ _COMMAND = re.compile(r"(?:call\(|command = { )(?:\w+ and '([A-Z]+)' or )?'([A-Z
 
 
 class Role(Struct, frozen=True):
-    """What one role does: which transitions it runs, and what it sends beside them."""
+    """The transitions that a role runs, and the other commands that it sends."""
 
     transitions: tuple[str, ...] | None  # None: all of them
     sends: str = ""
@@ -70,7 +70,7 @@ def commands(role: RoleName | None = None) -> tuple[str, ...]:
 
 
 def commands_of(transitions: Iterable[str]) -> set[str]:
-    """What the scripts of these transitions run."""
+    """The commands that the scripts of these transitions run."""
     found: set[str] = set()
     for name in transitions:
         function = functions()[name]

@@ -1,4 +1,4 @@
-"""Which server stands behind us, how full it is, and what time it has."""
+"""Facts about the server: version, memory, persistence, clock, replicas."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.store.connection import Store, info_fields
 from tailrace.streams.store.node import Node
 
-WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO tells of the append-only file
+WRITES = ("aof_last_write_status", "aof_last_bgrewrite_status")  # what INFO says about the append-only file
 
 
 class ServerInfo(Struct, frozen=True):
@@ -98,5 +98,5 @@ async def read_clock(store: Store, keys: PlatformKeys) -> int:
 
 
 def to_ms(clock: Sequence[bytes]) -> int:
-    """What TIME answers, in milliseconds."""
+    """The answer of TIME in milliseconds."""
     return int(clock[0]) * 1000 + int(clock[1]) // 1000

@@ -1,4 +1,4 @@
-"""What belongs to no platform: sessions and tickets of browsers, and incidents that a receiver of alerts was told of.
+"""Keys that belong to no platform: sessions and tickets of browsers, and open incidents of receivers of alerts.
 
 Sessions and tickets are kept under the hash of the secret that the browser holds. Each change of an incident is one
 command, and tells whether it was the first.
@@ -12,7 +12,7 @@ async def keep_ticket(store: Store, digest: str, text: str, seconds: int) -> Non
 
 
 async def take_ticket(store: Store, digest: str) -> str | None:
-    """What a ticket stands for. It is gone afterwards."""
+    """The value of a ticket, which is removed by this."""
     return as_text(await store.command("GETDEL", store.keyspace.ticket(digest)))
 
 
@@ -44,5 +44,5 @@ async def open_incident(store: Store, receiver: str, name: str, since_ms: int) -
 
 
 async def close_incident(store: Store, receiver: str, name: str) -> bool:
-    """It is over. Only one of several callers gets True."""
+    """Remove an incident that is over. Only one of several callers gets True."""
     return bool(await store.command("HDEL", store.keyspace.incidents(receiver), name) == 1)

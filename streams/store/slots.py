@@ -32,7 +32,7 @@ CLUSTER_SLOTS = hiredis.pack_command(("CLUSTER", "SLOTS"))  # type: ignore[arg-t
 
 
 class SlotMap:
-    """Shared by all ways of a process to a cluster, so that one of them learns for all."""
+    """The slots of a cluster; all connections of a process share one map."""
 
     def __init__(self, seeds: Sequence[Address], url_of: Callable[[Address], str]) -> None:
         self._seeds = seeds
@@ -46,7 +46,7 @@ class SlotMap:
         return Door(self._url_of(address), CONNECT_SECONDS)
 
     async def of(self, slot: int) -> Address:
-        """Where a slot is. Raises `NoStore` when no node has it."""
+        """The node that has a slot. Raises `NoStore` when no node has it."""
         address = self._of_slot[slot]
         if address is None:
             await self.learn()
@@ -73,11 +73,11 @@ class SlotMap:
         self.doubt()
 
     def doubt(self) -> None:
-        """Ask for the map in the background: calls that are repeated use what it says then."""
+        """Read the map again in the background: repeated calls use the new one."""
         self._start()
 
     async def learn(self) -> None:
-        """Ask for the map. Raises `StoreError` when no node tells."""
+        """Read the map. Raises `StoreError` when no node answers."""
         await asyncio.shield(self._start())
 
     def _start(self) -> "asyncio.Task[None]":

@@ -4,7 +4,7 @@
 command. redis-py hands out an open connection only through private parts, and to import it is a quarter of a worker's
 start.
 
-One watch looks after all answers that are due; a caller that is cancelled just does not hear its own. Nothing is ever
+One watch looks after all answers that are due; the answer of a cancelled caller is dropped. Nothing is ever
 sent twice. Data that arrives while no answer is due means that the link is out of step: every later answer would belong
 to another question, so the link is closed.
 """
@@ -59,7 +59,7 @@ class Wire(asyncio.Protocol):
         self.closed = False
 
     def answer_within(self, seconds: float) -> None:
-        """How long the server may be silent from now on. No answer is due."""
+        """Set how long the server may take to answer. Called while no answer is due."""
         self._answer_seconds = seconds
         self._look_seconds = seconds / LOOKS
         if self._watch:  # it would look by the time that was
@@ -123,7 +123,7 @@ class Wire(asyncio.Protocol):
         self.close("the store closed the connection")
 
     def _look(self) -> None:
-        """A link that carries nothing while an answer is due is dead, even if it looks open.
+        """Close a link that carries nothing while an answer is due: it is dead, even if it looks open.
 
         What counts is silence, not duration: a large answer, or a large request, may take its time on a slow link.
         """
@@ -197,7 +197,7 @@ class Door:
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     async def _enter(self, wire: Wire) -> None:
-        """Say who we are, in one trip."""
+        """Log in, select the database and name the connection, in one trip."""
         target = self._target
         words: list[tuple[Any, ...]] = [("AUTH", *target.login)] if target.login else []
         words += [("CLIENT", "SETNAME", target.client_name)] if target.client_name else []
@@ -210,7 +210,7 @@ class Door:
                 raise self._explain(refusal)
 
     def _explain(self, refusal: Exception) -> Exception:
-        """Would another address help, or may the store come back?"""
+        """The error for a refused login: a wrong setting, or a store that may come back."""
         if str(refusal).startswith(NO_SUCH_LOGIN):
             return AccessDenied(f"the store refuses the credentials of REDIS_URL: {refusal}")
         if any(words in str(refusal) for words in NO_SUCH_DATABASE):

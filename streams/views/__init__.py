@@ -1,1 +1,1 @@
-"""What is in the store now: reads that change nothing."""
+"""Reads of the present state of the store, which change nothing."""

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Looked(NamedTuple, Generic[T]):
-    """What was seen, and why the rest was not."""
+    """The answers by platform, and the errors of those that did not answer."""
 
     answers: list[T]
     down: dict[str, NoStore]  # by platform

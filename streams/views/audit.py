@@ -1,4 +1,4 @@
-"""Who did what: the acts on platforms and their jobs, newest first."""
+"""The audit: acts on platforms and their jobs, newest first."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _ID = re.compile(r"\d{1,15}-\d{1,9}")
 
 
 class Audited(Struct, frozen=True, rename="camel"):
-    """One act: on a job, or on a platform if no job is named; `more` is what else was said, such as a reason."""
+    """One act: on a job, or on a platform if no job is named; `more` has further facts, such as a reason."""
 
     id: str
     time: str
@@ -38,7 +38,7 @@ class AuditPage(Struct, frozen=True):
 
 
 async def read_audit(store: Store, platforms: Iterable[str], limit: int = LIMIT, before: str = "") -> AuditPage:
-    """A page of what was done on platforms, from the newest on or before an id. Acts of one id stay together."""
+    """A page of acts on platforms, from the newest on or before an id. Acts of one id stay together."""
     if before and not _ID.fullmatch(before):
         raise WrongField("before", "is not the `next` of a page of this list")
     names = list(platforms)

@@ -1,4 +1,4 @@
-"""What is there now: how many jobs wait and which ones run, straight from the store."""
+"""Counts of waiting jobs and the list of running ones, straight from the store."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ class RunningCounts(Struct, frozen=True):
 
 
 class RunningNow(Struct, frozen=True):
-    """What runs, and how many jobs wait on which platform."""
+    """The running jobs, and the number of waiting jobs by platform."""
 
     running: list[JobRunning]
     queued: dict[str, Count]
@@ -51,7 +51,7 @@ class Census(NamedTuple):
     waiting: dict[str, int]  # platform -> jobs, only where some wait
 
     def shown(self) -> RunningNow:
-        """As the seeds' clients read it, over HTTP and from the command line."""
+        """The form of `GET /api/v2/jobs/running` and of `running --json`."""
         counts = RunningCounts(len(self.running), sum(self.waiting.values()))
         return RunningNow([job for _, job in self.running], self.waiting, counts)
 
@@ -112,7 +112,7 @@ async def read_running(
 
 
 def workflow_of(record: Record, args: bytes | None) -> str:
-    """The workflow a job was asked for as, where its args name one; else its kind."""
+    """The workflow that a job's args name, else its kind."""
     try:
         named = json.decode(args or b"{}", type=_Workflow).workflow_id
     except ValueError:

@@ -16,7 +16,7 @@ CORRUPT = (BrokenOperation, ValueError)  # keys of another type, and numbers tha
 
 
 async def of_each(platforms: Sequence[Asked], ask: Callable[[Sequence[Asked]], Awaitable[Sequence[T]]]) -> dict[str, T]:
-    """What `ask` answers for each platform, in one call when all is well. A corrupt one is left out, and logged.
+    """The answer of `ask` for each platform, in one call if possible. A corrupt platform is left out, and logged.
 
     A platform is its keys, or its keys and an argument.
     """

@@ -34,7 +34,7 @@ class Match(Struct, frozen=True):
             raise WrongField("error", f"the type of an error, 1 to {ERROR_LENGTH} characters")
 
     def fits(self, job: Listed | None) -> bool:
-        """Of jobs that were read by their error and time, whether this one is failed and of the kind."""
+        """Whether a job that was found by its error and time is failed and of this kind."""
         return job is not None and job.record.state is State.FAILED and self.kind in {None, job.record.kind}
 
 
@@ -48,7 +48,7 @@ class Group(Struct, frozen=True):
 
 
 class Swept(Struct, frozen=True):
-    """What a sweep did, and how many that match it left for another."""
+    """How many jobs a sweep acted on, and how many matching ones are left."""
 
     done: int
     left: int
@@ -129,7 +129,7 @@ async def read_failed(
 
 
 def range_of(error: str, ended_by_ms: int | None = None) -> tuple[str, str]:
-    """Where the jobs with this type of error stand in `ended_errors`; see `error_of` in ends.lua."""
+    """The range in `ended_errors` of jobs with this type of error; see `error_of` in ends.lua."""
     return f"[{error}\t", f"({error}\n" if ended_by_ms is None else f"({error}\t{ended_by_ms + 1}"
 
 
@@ -147,7 +147,7 @@ async def count_dead(store: Store, keys: PlatformKeys, match: Match) -> int:
 async def sweep_dead(
     store: Store, keys: PlatformKeys, match: Match, act: Callable[[str], Awaitable[str]], limit: int | None = None
 ) -> Swept:
-    """Do something to each that matches, by its key, oldest first. It counts when the answer is `ok`."""
+    """Act on each job that matches, oldest first; it counts when `act` answers `ok`."""
     done = tried = 0
     async for piece in find_dead(store, keys, match):
         chosen = piece if limit is None else piece[: limit - tried]

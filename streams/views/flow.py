@@ -41,7 +41,7 @@ class FlowPage(Struct, frozen=True):
 
 
 class _Seen(NamedTuple):
-    """What one trip tells of a job."""
+    """The facts about a job from one trip."""
 
     state: State
     kind: str | None
@@ -99,7 +99,7 @@ async def _brought(store: Store, keys: PlatformKeys, key: str) -> list[str]:
 
 
 async def _children(store: Store, keys: PlatformKeys, key: str, ids: Sequence[str], shown: Shown) -> list[str]:
-    """Those that are its children; others it only submitted."""
+    """The children among these jobs; the others were only submitted."""
     sizes = await store.commands([("HSTRLEN", keys.children(key), child) for child in ids])
     return [child for child, size in zip(ids, sizes, strict=True) if size != 1 and _is_shown(child, shown)]
 
@@ -116,7 +116,7 @@ async def _look(store: Store, keys: PlatformKeys, key: str, ids: Sequence[str]) 
     seen: dict[str, _Seen] = {}
     try:
         seen = await _records(store, ids)
-    except (ServerRefusal, ValueError):  # one is corrupt: of that one, what its parent knows is told
+    except (ServerRefusal, ValueError):  # one is corrupt: for that one, use the end that its parent keeps
         for child in ids:
             with suppress(ServerRefusal, ValueError):
                 seen |= await _records(store, [child])
@@ -129,7 +129,7 @@ async def _look(store: Store, keys: PlatformKeys, key: str, ids: Sequence[str]) 
 
 
 async def _records(store: Store, ids: Sequence[str]) -> dict[str, _Seen]:
-    """What the records of some jobs tell, in one trip; those that are not kept are left out."""
+    """The facts from the records of some jobs, in one trip; jobs that are not kept are left out."""
     places = [(store.keys(platform), own) for platform, own in map(split_id, ids)]
     replies = await store.commands(
         command

@@ -1,4 +1,4 @@
-"""Everything an operator is warned of, as it is now: the store, and each platform. Metrics and alerts read it."""
+"""The health of the store and of each platform now, as metrics and alerts read it."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class PlatformHealth(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """All of it, read in a few trips; no cost grows with the number of jobs."""
+    """The health of the store and of all platforms; reading it costs the same for any number of jobs."""
 
     store: StoreHealth
     platforms: list[PlatformHealth]  # without those whose node does not answer
@@ -112,7 +112,7 @@ async def look_at_store(store: Store) -> StoreHealth:
 
 
 async def count_ends(transitions: Transitions, platforms: Sequence[PlatformKeys]) -> dict[str, Tally]:
-    """What has ever ended on each platform; one with corrupt keys is left out."""
+    """How many jobs have ever ended on each platform, by outcome; a platform with corrupt keys is left out."""
     found: dict[str, Tally] = {}
     for start in range(0, len(platforms), AT_ONCE):
         keys = platforms[start : start + AT_ONCE]
@@ -123,7 +123,7 @@ async def count_ends(transitions: Transitions, platforms: Sequence[PlatformKeys]
 
 
 async def next_ticks(store: Store, platforms: Sequence[PlatformKeys]) -> list[int | None]:
-    """When the next schedule of each platform is due, where there is one."""
+    """The next tick of each platform that has a schedule."""
     with as_broken():
         replies = await store.commands([("ZRANGE", keys["ticks"], 0, 0, "WITHSCORES") for keys in platforms])
     return [int(float(reply[1])) if reply else None for reply in replies]

@@ -49,7 +49,7 @@ class JobListing(Struct, frozen=True):
 
 
 class ScoredMember(Struct, frozen=True, order=True):
-    """Where something stands in a sorted set."""
+    """A member of a sorted set with its score: a place between pages."""
 
     score: float
     member: str
@@ -109,7 +109,7 @@ async def list_running(store: Store, keys: PlatformKeys, limit: int, after: str)
 
 
 async def list_completed(store: Store, keys: PlatformKeys, limit: int, after: str) -> JobListing:
-    """Newest first. Behind a job that was forgotten meanwhile there is nothing: what is older went before it."""
+    """Completed jobs, newest first. A page after a removed job is empty: older jobs were removed before it."""
     ended = keys["ended_completed"]
     found: list[Listed] = []
     if "." not in after:
@@ -173,7 +173,7 @@ async def read_places(
 
 
 async def ranks_of_ties(store: Store, name: str, place: ScoredMember, *, newest_first: bool) -> range:
-    """Where the members stand that have the score of a place and come after it; found by halves when it is gone."""
+    """The ranks of members after a place with the same score; found by bisection when its member is gone."""
     score, member = f"{place.score:.17g}", place.member.encode()
     before = (f"({score}", "+inf") if newest_first else ("-inf", f"({score}")
     start, ties, found, rank = await store.commands(
@@ -240,7 +240,7 @@ def to_place(cursor: str) -> ScoredMember:
 
 
 def is_entry(text: str) -> bool:
-    """Whether the store takes it for the id of an entry that others may follow."""
+    """Whether this text is a valid id of a stream entry."""
     ms, _, number = text.partition("-")
     if not (len(text) <= 40 and ms.isdecimal() and number.isdecimal() and text.isascii()):
         return False

@@ -28,7 +28,7 @@ SEEN = (
     *(f"jobs_{band}" for band in BANDS),
     *("leases", "due", "awaiting", "ended_completed", "ended_kept", "ended_failed", "ended_cancelled", "control"),
 )
-"""What an overview is made of, in the order it is read."""
+"""The keys that an overview reads, in this order."""
 KEPT = SEEN.index("ended_kept")
 
 
@@ -52,7 +52,7 @@ class Overview(Struct, frozen=True, rename="camel"):
 
 
 class Sighting(Struct, frozen=True):
-    """An overview, and what it was made of that no client gets."""
+    """An overview, and facts behind it that clients do not get."""
 
     overview: Overview
     waiting_since_ms: int | None = None  # the store's time from which on the oldest waiting job has waited
@@ -188,7 +188,7 @@ def waiting_since(record: Record, last: bytes | None) -> int:
     """Since when a job waits: its acceptance, unless its last event queued it again, or names the time that did."""
     event = read_event(record.id, last) if last else None
     if event and event.status is Status.AWAITING:
-        return LAST_MS  # nothing tells when it went on
+        return LAST_MS  # no event says when it was resumed
     with suppress(WrongField):
         return at_ms(event.until or event.retryAt or event.time if event else None, "time") or record.accepted_ms
     return record.accepted_ms

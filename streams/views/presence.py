@@ -1,6 +1,7 @@
 """Which consumers live, by what this process has seen itself: a beat counter that changes between two looks.
 
-No clock but our own counts: the store's time and the consumers' may jump, a counter that changes does not lie.
+Only this process's own clock counts: the clocks of the store and of consumers may jump. A counter that changes
+shows that its consumer is alive.
 """
 
 import time
@@ -28,7 +29,7 @@ DEADLINE_SECONDS = 10.0  # of a consumer that does not tell its own: one that is
 PATIENCE_SECONDS = 2.5  # for the first change of a counter; a beat comes every two seconds unless set otherwise
 LOOK_SECONDS = 0.1
 GLANCE_SECONDS = 0.5  # how old a look may be for a caller that does not wait
-CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change says nothing of now
+CONTINUITY_SECONDS = 10.0  # between two looks; after a longer pause a change does not show that it is alive now
 NOTHING = About()
 
 
@@ -52,7 +53,7 @@ class ConsumerPresence(Struct, frozen=True):
 
 
 class Watch:
-    """What we remember of one owner."""
+    """The beats seen of one owner."""
 
     def __init__(self, now: float, changed: float | None) -> None:
         self.since = now
@@ -62,7 +63,7 @@ class Watch:
 
 
 class Presence:
-    """Remembers what it saw between two questions; the first one waits for a beat."""
+    """Remembers beats between two reads; the first read waits for a beat."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Presence:
             return [tell(owner, watch, now) for owner, watch in sorted(self._watches.items())]
 
     async def glance(self) -> list[ConsumerPresence] | None:
-        """The same without waiting for a beat: by one look, or by one of a moment ago. None: there was no look yet."""
+        """As `see`, without waiting for a beat: by one look, or by one of a moment ago. None: there was no look yet."""
         now = self._clock()
         looked_lately = self._looked is not None and now - self._looked <= GLANCE_SECONDS
         if not looked_lately and not self._one_at_a_time.locked():
@@ -111,7 +112,7 @@ class Presence:
         return {owner: sorted(jobs) for owner, jobs in found.items()}
 
     async def told(self) -> dict[str, About]:
-        """What consumers tell of themselves. What is not of these platforms, or not what they write, is left out."""
+        """The facts that consumers report about themselves, without other platforms and unreadable ones."""
         found: dict[str, About] = {}
         for flat in (await self._ask("HGETALL", "consumers")).values():
             for owner, raw in zip(flat[::2], flat[1::2], strict=True):
@@ -122,7 +123,7 @@ class Presence:
         return found
 
     async def _ask(self, command: str, name: str) -> dict[str, Any]:
-        """What a command tells of a key of each platform."""
+        """The answer of a command about one key of each platform."""
 
         async def ask(platforms: Sequence[PlatformKeys]) -> list[Any]:
             try:
@@ -135,7 +136,7 @@ class Presence:
     async def _each(
         self, ask: Callable[[Sequence[PlatformKeys]], Awaitable[Sequence[T]]]
     ) -> tuple[dict[str, T], set[str]]:
-        """What a question brings of each platform, and the platforms whose node of a cluster does not answer."""
+        """The answer for each platform, and the platforms whose node of a cluster does not answer."""
         store = self._transitions.store
         looked = await look_apart(
             store, self._platforms, lambda group: of_each([store.keys(name) for name in group], ask)

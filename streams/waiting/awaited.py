@@ -1,4 +1,4 @@
-"""What a job awaits, by its record; pure."""
+"""Finds what a job awaits from its record; pure."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ from tailrace.streams.words import Count, Time, Word
 
 
 class Awaited(Struct, frozen=True):
-    """What a job that rests waits for, as clients get it."""
+    """The children or the signal that a job awaits, as clients get it."""
 
     awaits: Literal["children", "signal"] = field(name="for")
     pending: Count | None = None  # children that have not ended
@@ -32,7 +32,7 @@ def awaited(record: Record) -> Awaited | None:
 
 
 def why_awaiting(record: Record) -> Reason:
-    """The same as a sentence."""
+    """A sentence about what a job awaits."""
     what = awaited(record)
     assert what
     limit = f", until {what.until} at the latest" if what.until else ""

@@ -30,7 +30,7 @@ class WaitExplainer:
     async def explain(
         self, keys: PlatformKeys, record: Record, due_ms: float | None, events: Sequence[bytes]
     ) -> WhyWaiting | None:
-        """Why a job waits; None when it does not, or it cannot be told. `events` are the last of its history."""
+        """Why a job waits; None when it does not, or the reason is not known. `events` are the last of its history."""
         if record.state is State.AWAITING:
             return WhyWaiting(None, False, (why_awaiting(record),))
         if record.state not in {State.WAITING, State.DELAYED}:

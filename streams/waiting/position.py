@@ -1,4 +1,4 @@
-"""Where a job stands in line and what may hold it up, as the transition `line` answers it."""
+"""The position of a waiting job and what holds it up, as the transition `line` answers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,7 +47,7 @@ class Line(Struct, frozen=True):
 
 
 def to_line(answer: Sequence[Any]) -> Line:
-    """What `line` answers; ValueError or OverflowError: a number in the store is none."""
+    """Decode the answer of `line`. Raises ValueError or OverflowError for a malformed number in the store."""
     (now_ms, paused, held_until_ms, rate_until_ms, runs, suspect), place, limit, order, slots, running, lane = answer
     limit_full, limit_until_ms, limit_before = limit or (None, None, None)
     before, order_runs, unfinished = order

@@ -35,10 +35,10 @@ class WhyWaiting(Struct, frozen=True, rename={"exact": "positionExact", "reasons
 
 
 class Case(Struct, frozen=True):
-    """All that is known of a job that waits."""
+    """Facts about a waiting job."""
 
     record: Record
-    due_ms: float | None  # when a delayed job comes in line
+    due_ms: float | None  # when a delayed job is enqueued
     retrying: bool  # it is delayed because its last attempt failed
     policy: Policy
     line: Line
@@ -60,7 +60,7 @@ class Case(Struct, frozen=True):
 
 
 def serving(consumers: Sequence[ConsumerPresence] | None) -> list[str]:
-    """Those of some consumers that may take a job: all but the silent ones."""
+    """The consumers that may take a job: all but the silent ones."""
     return [each.owner for each in consumers or () if each.alive is not False]
 
 
@@ -84,7 +84,7 @@ def resting(case: Case) -> Reason:
 
 
 def closed(case: Case) -> Iterator[Reason]:
-    """What keeps every job of the platform from starting."""
+    """The reasons that keep every job of the platform from starting."""
     name, line, policy = case.record.platform, case.line, case.policy
     if line.paused is not None:
         by, since = read_pause(line.paused)
@@ -105,7 +105,7 @@ def closed(case: Case) -> Iterator[Reason]:
 
 
 def held(case: Case) -> Iterator[Reason]:
-    """What keeps this job from starting: its last chance, the strict order of its platform, its order key."""
+    """The reasons that keep this job from starting: its last chance, strict order, its order key."""
     record, line = case.record, case.line
     if line.suspect:
         told = f"It lost {counted(record.crashes, 'worker')}: on its last chance it waits for a consumer process"
@@ -141,7 +141,7 @@ def limited(case: Case) -> Iterator[Reason]:
 
 
 def busy(case: Case) -> Iterator[Reason]:
-    """As many run as may, or as the consumers take."""
+    """The reasons of a platform or of consumers without a free slot."""
     running, runs, name = case.line.running, case.line.runs, case.record.platform
     elsewhere = case.line.lane
     if case.line.lane_full:
