@@ -1,4 +1,4 @@
-"""What an application calls: submit jobs, watch them and act on them."""
+"""The client for applications: submit jobs, watch them and act on them."""
 
 from tailrace.producers.blocking import Sync
 from tailrace.producers.client import JobInfo, Tailrace

@@ -1,4 +1,4 @@
-"""Actions on jobs and platforms: what is asked for, what the store decides, and the refusal as an error."""
+"""Actions on jobs and platforms: cancel, retry, signal, drop, pause, resume, restart, replay."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -27,18 +27,18 @@ LARGEST_SIGNAL = 256 * 1024  # bytes of its data
 
 
 class ActionResult(Struct, frozen=True):
-    """What became of a job: its state, or `cancelling` while its attempt is asked to stop, or `dropped`."""
+    """The result of an action on a job: its state, or `cancelling` while its attempt is asked to stop, or `dropped`."""
 
     id: str
     status: str
-    failed_child: str | None = None  # of a retried job that failed by it: to retry this one helps, and brings back both
+    failed_child: str | None = None  # the child by which a retried job failed: retry that one, and both run again
 
 
 SignalStatus = Literal["delivered", "kept", "again"]
 
 
 class SignalResult(Struct, frozen=True):
-    """What became of a signal: `delivered` to a job that awaited it, `kept` for one that will, `again`: it had come."""
+    """The result of a signal: `delivered` to a job that awaited it, `kept` for later, `again`: one had come before."""
 
     id: str
     signal: str
@@ -46,7 +46,7 @@ class SignalResult(Struct, frozen=True):
 
 
 class Which(TypedDict, total=False):
-    """Which failed jobs are meant, and how many at most; what is not given does not matter."""
+    """Which failed jobs are meant, and how many at most; a field that is None matches all."""
 
     kind: str | None
     error: str | None  # the type of it
@@ -112,7 +112,7 @@ class Actions:
         return SignalResult(job_id, name, cast(SignalStatus, word))
 
     async def _deliver(self, job_id: str) -> None:
-        """Tell the children or the parent of a job at once; if that fails, the heart of a consumer does."""
+        """Deliver news to the children or the parent of a job at once; if that fails, a heart does it later."""
         with suppress(StoreError):
             await self._relay.deliver(self._locate(job_id)[0])
 
@@ -181,12 +181,12 @@ class Actions:
 
 
 def note(by: str | None = None, reason: str | None = None) -> bytes:
-    """Who acts and why, as an event carries it."""
+    """The fields `by` and `reason` of an event."""
     return members(by=checked(by, "by", LONGEST_NAME), reason=checked(reason, "reason", LONGEST_REASON))
 
 
 def audit_note(act: str, by: str | None, token: str | None = None, **more: Any) -> AuditNote:
-    """What is kept of an act: who asked, and what else was said."""
+    """The entry of the audit for an act: who asked, and further facts."""
     said = {"by": checked(by, "by", LONGEST_NAME), **more}
     return AuditNote(
         act, token or new_key(), encode({name: value for name, value in said.items() if value is not None})

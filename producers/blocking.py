@@ -25,7 +25,7 @@ Args = TypeVar("Args")
 
 
 class Waits:
-    """What has blocking methods: it asks the asynchronous object behind it."""
+    """An object with blocking methods, which call the asynchronous object behind it."""
 
     def wait_for(self, ask: Callable[[Any], Awaitable[T]]) -> T:
         raise NotImplementedError
@@ -143,7 +143,7 @@ class Sync(Waits):
             opened.thread.join()
 
     def _open(self) -> "Opened":
-        """What this process has opened. One that was forked opens its own: threads are not forked with it."""
+        """The client that this process has opened. A forked process opens its own, because threads are not forked."""
         with self._one_by_one:
             if self._closed:
                 raise RuntimeError("this Sync client is closed; open another one")
@@ -153,7 +153,7 @@ class Sync(Waits):
             return self._opened
 
     def run(self, ask: Callable[[Tailrace], Awaitable[T]]) -> T:
-        """Wait for what the asynchronous client does, such as `lambda tr: tr.get("research.a")`."""
+        """Call the asynchronous client and wait for its answer, such as `lambda tr: tr.get("research.a")`."""
         opened = self._open()
         return opened.portal.call(ask, opened.client)
 

@@ -229,7 +229,7 @@ class Tailrace(Actions):
 
 
 def find_store(url: str | None, data: Path) -> tuple[str, StreamsSettings]:
-    """Where the store is, and which platforms there are. Raises `NoStore` when no address is known."""
+    """The URL of the store, and the settings of its platforms. Raises `NoStore` when no URL is known."""
     settings = StreamsSettings.read()
     if found := url or settings.url:
         return found, settings

@@ -1,4 +1,4 @@
-"""What a handler declares of its kind: the types of its args and result, and the platform it is submitted to.
+"""The declaration of a kind by its handler: the types of args and result, and the platform of its jobs.
 
 Types may hold builtin types, msgspec Structs, dataclasses, TypedDicts and pydantic models, at any depth. pydantic is
 never imported here: a program that has a model has imported it.
@@ -113,7 +113,7 @@ def is_model(kind: Any) -> bool:
 
 
 def model_from(kind: Any, value: Any) -> Any:
-    """A pydantic model of decoded JSON, as msgspec asks for types that it does not know."""
+    """A pydantic model from decoded JSON: the `dec_hook` of msgspec for types that it does not know."""
     if not is_model(kind):
         raise NotImplementedError(kind)
     try:
@@ -124,7 +124,7 @@ def model_from(kind: Any, value: Any) -> Any:
 
 
 def decoder(kind: Any) -> Callable[[bytes], Any]:
-    """What makes args of JSON. Raises `TypeError` when msgspec cannot make this type."""
+    """A function that decodes args from JSON. Raises `TypeError` for a type that msgspec cannot decode."""
     return msgspec.json.Decoder(kind, dec_hook=model_from).decode
 
 

@@ -28,7 +28,7 @@ class Flow(Struct, frozen=True):
     options: Options = NO_OPTIONS
 
     def submission(self, key: str | None = None, level: int = 1) -> Submission:
-        """What the producer takes. Raises `WrongField` when the tree is too deep, as one is that contains itself."""
+        """The submission of this tree. Raises `WrongField` when it is too deep, also when it contains itself."""
         if level > DEEPEST:
             raise too_deep()
         below = tuple(child.submission(level=level + 1) for child in self.children)
@@ -77,7 +77,7 @@ def too_deep() -> WrongField:
 
 
 def check_child(parent: Submission, child: Submission) -> None:
-    """Refuse what would keep a parent waiting for ever."""
+    """Raise `WrongField` for options with which a parent would wait for ever."""
     order = child.options.order_key
     if child.id is not None:
         raise WrongField("id", "is only for the root; the ids of children are made of it")

@@ -29,7 +29,7 @@ async def follow(
 ) -> AsyncIterator[bytes]:
     """The visible events of a job as they come, to its end; `after` is the id of the last one that is known.
 
-    Once begun, it outlives an outage of the store, which `on_outage` hears of once. Raises `WrongField` when the job
+    Once begun, it outlives an outage of the store, and `on_outage` is called once. Raises `WrongField` when the job
     has no event with the id `after`.
     """
     platform, key = split_id(job_id)
@@ -74,7 +74,7 @@ async def wait_for_end(store: Store, job_id: str) -> tuple[Record, bytes]:
 
 
 class Hints:
-    """The live feed of a platform, from some moment on."""
+    """Reads the live feed of a platform, from the moment of `listening` on."""
 
     def __init__(self, store: Store, feed: str, cursor: str) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class Hints:
 
 @asynccontextmanager
 async def listening(store: Store, keys: PlatformKeys) -> AsyncIterator[Hints]:
-    """Everything that is written from now on is hinted at; what was written before is in the log."""
+    """Begin to read the feed here: later events are in the feed, earlier ones in the log."""
     feed = keys["events"]
     cursor = (await read_feed_ends(store, [feed]))[feed].cursor
     async with store.blocking(WAIT_MS / 1000) as ears:

@@ -20,7 +20,7 @@ class Research(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScanParams(Struct, frozen=True):
-    """Which products; whatever else a workflow says of itself may stand beside them."""
+    """The products to scan; other fields of a workflow may stand beside them."""
 
     # A shop counts its products, or names them, by their address if need be. Nothing named: a few sample pages.
     product_ids: Annotated[list[Annotated[str, Meta(max_length=2000)] | int], Meta(max_length=10_000)] | UnsetType = (
@@ -76,7 +76,7 @@ KINDS: Final[dict[str, type[Struct]]] = {
 
 
 class Kinds:
-    """The kinds that can be submitted in one place: all, except built-in ones that are switched off there."""
+    """The kinds that a process accepts: all, except built-in ones that are switched off."""
 
     def __init__(self, off: Mapping[str, str] | None = None, known: Mapping[str, type[Struct]] = KINDS) -> None:
         """`off`: kinds that are refused, each with the reason that the caller reads. `known`: those with known args."""

@@ -1,4 +1,4 @@
-"""Changing policies while the system runs, and bringing what a configuration file says into the store."""
+"""Changes policies while the system runs, and writes the policies of a configuration file into the store."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,11 +27,11 @@ class Policies:
         self._platforms = platforms
 
     async def get(self, platform: str) -> Policy:
-        """As the store has it, else as it is declared here."""
+        """The policy in the store, else the one declared here."""
         return (await self._read(platform))[1]
 
     async def change(self, platform: str, fields: Mapping[str, Any], *, by: str | None = None) -> Policy:
-        """Change some rules of a platform; its policy as it is now. Consumers and gateways go by it within two seconds.
+        """Change some rules of a platform; returns the new policy. Consumers and gateways follow it within two seconds.
 
         Raises `WrongField` if a field is wrong or contradicts another: then nothing changes.
         """
@@ -49,7 +49,7 @@ class Policies:
         return policy
 
     async def apply(self, platform: str, policy: Policy, declared: str, *, by: str | None = None) -> Difference:
-        """Have a platform go by what a file says of it, `declared` in short; what that changed."""
+        """Give a platform the policy of a file, with its digest `declared`; returns the difference."""
         while True:
             kept, before = await self._read(platform)
             if kept and kept.declared == declared and kept.policy == policy:
@@ -61,7 +61,7 @@ class Policies:
                 return difference(before if kept else None, policy)
 
     async def begin(self, settings: StreamsSettings) -> None:
-        """Bring what this process was told at its start into the store, and take over what counts there.
+        """Write the policies of this process's settings into the store, and follow those that count there.
 
         A platform that the store does not know is written, unless it comes with Tailrace: every process knows those.
         What a file says counts if it is not what a file said last: a start with the same file leaves a change that was

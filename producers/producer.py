@@ -1,4 +1,4 @@
-"""Accepting jobs: checks what was asked for, gives it an id and a fingerprint, and puts it into the queue once.
+"""Accepts jobs: checks a submission, gives it an id and a fingerprint, and enqueues it once.
 
 A call whose answer was lost may have been carried out. It is repeated under the same keys for a little while, because
 the same key again is the same job. If it still fails, the error names the jobs that may exist.
@@ -64,7 +64,7 @@ class Batch:
 
 
 class Producer:
-    """The door through which every job comes in."""
+    """Accepts jobs; every job of a user is submitted through this class."""
 
     def __init__(
         self, transitions: Transitions, platforms: Platforms, fitness: Fitness | None = None, kinds: Kinds = ALL_KINDS
@@ -86,7 +86,7 @@ class Producer:
         return answer
 
     async def submit_many(self, submissions: Sequence[Submission]) -> list[Submitted | Refused]:
-        """Accept each valid one and say why not of each other, in the order given.
+        """Accept each valid submission; the others get their error in the answer, in the order given.
 
         Raises a `StoreError`; if any of the jobs may exist, its `job_ids` names all that were not refused.
         """
@@ -166,7 +166,7 @@ class Producer:
         raise error
 
     def check(self, submission: Submission) -> Job:
-        """The job that was asked for. Raises `WrongField` when it cannot be accepted."""
+        """The job of a submission. Raises `WrongField` when it cannot be accepted."""
         job = self._check_alone(submission)
         return with_children(job, submission, self._check_alone) if submission.children else job
 

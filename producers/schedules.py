@@ -1,4 +1,4 @@
-"""The door for schedules: checks them, keeps them, and makes the job of each tick."""
+"""Checks and stores schedules, and makes the job of each tick."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -75,11 +75,11 @@ class Schedules:
         return await self._set_paused(platform, name, audit_note("pause-schedule", by, schedule=name), paused=True)
 
     async def resume(self, platform: str, name: str, *, by: str | None = None) -> Planned:
-        """Tick again from now on; what it would have done meanwhile was not missed, but not wanted."""
+        """Tick again from now on; ticks during the pause are not made up for."""
         return await self._set_paused(platform, name, audit_note("resume-schedule", by, schedule=name), paused=False)
 
     async def remove(self, platform: str, name: str, *, by: str | None = None) -> None:
-        """Forget a schedule; jobs it has submitted stay."""
+        """Remove a schedule; jobs it has submitted stay."""
         keys = self._keys(platform, name)
         note = audit_note("remove-schedule", by, schedule=name)
         if await self._transitions.unschedule(keys, name, note=note) == "missing":
@@ -94,7 +94,7 @@ class Schedules:
     async def _change(
         self, keys: PlatformKeys, name: str, change: Callable[[Schedule | None], Schedule], note: AuditNote
     ) -> Planned:
-        """Write what is made of the schedule as it is; again when another caller has changed it meanwhile."""
+        """Write a changed schedule; try again when another caller has changed it meanwhile."""
         while True:
             now_ms, before, tick_ms = await read_schedule(self._transitions.store, keys, name)
             known = known_from(before)
@@ -113,7 +113,7 @@ class Schedules:
         tick_ms: int | None,
         note: AuditNote,
     ) -> Planned | None:
-        """Replace what was read; None when another caller has done so. A tick that was read stays."""
+        """Replace the definition that was read; None when another caller has changed it. The tick stays."""
         definition = encode_schedule(wanted)
         if definition == before and wanted.paused == (tick_ms is None):
             return Planned(wanted, tick_ms)  # nothing to write
@@ -135,7 +135,7 @@ class Schedules:
 
 
 def check(schedule: Schedule, platforms: Platforms, kinds: Kinds = ALL_KINDS) -> None:
-    """Refuse what no consumer could do, naming the field; its times have checked themselves."""
+    """Raise `WrongField` for a job that no consumer could run; the times are checked by `Schedule`."""
     platforms.known(schedule.platform)
     kinds.check(schedule.kind, schedule.args)
     try:
@@ -189,7 +189,7 @@ def describe(planned: Planned) -> ScheduleSeen:
 
 
 def options_of(said: Any) -> Options:
-    """What is said of each job; a refusal names the field inside `options`."""
+    """The options of each job. Raises `WrongField` naming the field inside `options`."""
     try:
         return msgspec.convert(said, Options)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Which store is used and which platforms and schedules are declared, as the environment and a file say."""
+"""The settings of every program: its store, its platforms and schedules, from the environment and a file."""
 
 import logging
 import re
@@ -33,7 +33,7 @@ log = logging.getLogger("tailrace.settings")  # not structlog: a command that co
 
 
 class StreamsSettings(Struct, frozen=True):
-    """Where the store is, and which platforms there are."""
+    """The URL of the store, and the declared platforms and schedules."""
 
     url: str | None  # REDIS_URL, else made of REDIS_HOST and REDIS_PORT; None: not set
     platforms: Platforms  # the built-in ones, TAILRACE_PLATFORMS and those of TAILRACE_CONFIG
@@ -114,7 +114,7 @@ def _url(env: Environment) -> str | None:
 
 
 def _host(name: str) -> str:
-    """A host as a URL takes it. What is none is not repeated: it may be an address with a password."""
+    """A host as a URL takes it. The error does not repeat a wrong one: it may be an address with a password."""
     if re.fullmatch(r"[\w.-]+", name):
         return name
     try:

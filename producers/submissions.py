@@ -1,4 +1,4 @@
-"""A job as it is asked for, and the answer."""
+"""A job to be submitted, and the answer."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tailrace.streams.states import State
 
 
 class Submission(Struct, frozen=True):
-    """A job as it is asked for."""
+    """A job to be submitted."""
 
     platform: str
     kind: str
@@ -20,7 +20,7 @@ class Submission(Struct, frozen=True):
 
 
 class Submitted(Struct, frozen=True):
-    """The answer: the job, where it is now, and whether it had been accepted before."""
+    """The answer to a submission: the job, its state, and whether it had been accepted before."""
 
     id: str
     status: State
