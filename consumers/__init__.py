@@ -1,4 +1,4 @@
-"""How jobs are done: handlers, attempts, and the process that runs them."""
+"""Runs jobs: handlers, attempts, and the consumer process."""
 
 from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.attempts.blocking import SyncAttempt

@@ -48,7 +48,7 @@ def run(platforms: list[str], handlers: str | None) -> int:
 
 
 async def leave(code: int) -> int:
-    """Leave even if a handler never stops: a loop that closes would wait for it."""
+    """Exit even if a handler never stops: closing the loop would wait for it."""
     handlers = asyncio.all_tasks() - {asyncio.current_task()}
     for handler in handlers:
         handler.cancel()

@@ -1,4 +1,4 @@
-"""One try at a job: what a handler in the loop holds, and how what it says reaches the store."""
+"""The attempt of a handler in the loop: its methods, and how its writes reach the store."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ WHY_NOT = {
     "order": "a child cannot have the order_key that its parent holds: each would wait for the other",
     "corrupt": "its keys in the store are corrupt",
 }
-MOST_NAMED = 20  # steps in the report of what an attempt took over
+MOST_NAMED = 20  # steps named in the report of a resumed attempt
 
 Heard = Callable[[Any], None]
 NewJobs = Sequence[tuple[str, bytes]]  # keys and args
@@ -36,7 +36,7 @@ Told = tuple[dict[str, Any], str]  # their options, and the place in the code th
 
 
 class Desk(Protocol):
-    """What an attempt needs of the runner that runs it."""
+    """The part of the runner that an attempt calls."""
 
     say: Callable[[Operation, Heard], None]
 
@@ -44,13 +44,13 @@ class Desk(Protocol):
         """Note that the attempt is about to wait; the arguments of `wait` that follow from its rules."""
 
     def waited(self, attempt: "Attempt[Any]", answer: Any, awaits: str) -> bool:
-        """What the store answered; whether the attempt is over."""
+        """Take the answer of the store; whether the attempt is over."""
 
     async def spawn(self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, told: Told) -> list[Any]:
         """Submit jobs; what the store answers, page by page."""
 
     async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> list[Any]:
-        """The same for the children that a job carries."""
+        """Submit the children that a job carries."""
 
 
 class Attempt(Flows[Args, Opened]):
@@ -109,7 +109,7 @@ class Attempt(Flows[Args, Opened]):
         return self._sent(said, self._written)
 
     async def resume(self) -> None:
-        """Learn what earlier attempts have saved, and show it: the history tells which steps were taken over."""
+        """Read what earlier attempts have saved, and report it: the history shows which steps are not run again."""
         names = (await self.recall()).names()
         if names:
             listed = ", ".join(names[:MOST_NAMED]) + (
@@ -234,11 +234,11 @@ class Attempt(Flows[Args, Opened]):
 
     @property
     def _own(self) -> dict[str, str]:
-        """What every operation says of the attempt that sends it."""
+        """The arguments that every operation of this attempt has."""
         return {"key": self.claim.key, "nonce": self.claim.nonce}
 
     def _sent(self, operation: Operation, heard: Heard) -> asyncio.Future[Any]:
-        """Send an operation under the fence; nothing else is on its way. The future brings the answer.
+        """Send an operation under the fence; no other one is under way. The future has the answer.
 
         `heard` gets the answer as well, also when the handler was cancelled and does not wait for it any more.
         """
@@ -261,7 +261,7 @@ class Attempt(Flows[Args, Opened]):
             waiting.set_result(answer)
 
     def _allowed(self, answer: Any) -> str:
-        """What the store answers. Raises `Lost` or `Cancelled` when this attempt has to stop."""
+        """The answer of the store. Raises `Lost` or `Cancelled` when this attempt has to stop."""
         said = word(answer)
         if said == "lost":
             raise Lost(self.job.id, self.number)
@@ -292,4 +292,4 @@ VERBS: dict[str, Callable[..., Any]] = {
     "join": Attempt._join,
     "children": Attempt._children,
 }
-"""What a handler may ask of the store, wherever it runs."""
+"""The methods of an attempt that use the store, for handlers in threads and processes."""

@@ -1,4 +1,4 @@
-"""The rules of time for one job: how long an attempt may take, and whether and when the next one comes."""
+"""The times of one job: how long an attempt may take, and whether and when the next one starts."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,7 @@ log = get_logger()
 
 
 def seconds_left(rules: Policy, age_seconds: float) -> float | None:
-    """How long an attempt may take, given how long its job has been tried already; None: any time."""
+    """How long an attempt may take, given how long its job has run already; None: any time."""
     if not rules.lifetime_seconds:
         return rules.timeout_seconds or None
     left = max(0.0, rules.lifetime_seconds - age_seconds)
@@ -21,7 +21,7 @@ def seconds_left(rules: Policy, age_seconds: float) -> float | None:
 
 
 def timed_out(rules: Policy, age_seconds: float) -> Failed:
-    """The end of an attempt that took all of its time, begun when its job was so old."""
+    """The failure of an attempt that ran out of time; `age` is that of its job at the start."""
     left = seconds_left(rules, age_seconds)
     if left is not None and left != rules.timeout_seconds:
         said = f"the job took longer than the {rules.lifetime_seconds:g} s it may take in all"

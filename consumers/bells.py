@@ -1,4 +1,4 @@
-"""Hears when the store calls this consumer: each of its platforms has a bell, and a few links listen to all of them.
+"""Listens for calls of the store to this consumer: each platform has a bell, and a few links listen to all of them.
 
 The store calls one idle consumer for each job that comes into the queue, by its own bell: a list that is
 emptied by hearing it. Listening owns nothing. After a link was lost, every bell on it counts as rung.

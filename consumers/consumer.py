@@ -43,12 +43,12 @@ log = get_logger()
 MOST_AT_ONCE = 64  # jobs in one claim: small enough that two calls under way keep both sides busy
 MOST_IN_ALL = SLOTS - 1024  # jobs in one process; a settled one keeps its slot in the table until it is answered
 MOST_NAMED = 100  # jobs in one line of the log
-LEAVE_SECONDS = 1.0  # what handlers that were handed back may take to stop
+LEAVE_SECONDS = 1.0  # how long handlers whose jobs were handed back may take to stop
 SETTLE_SECONDS = 5.0  # how long a draining consumer waits for the store to take what it hands back
 
 
 def longest_sleep(platforms: int) -> float:
-    """After how many seconds an idle reader claims although it was not called: in case a call was lost."""
+    """After how many seconds an idle reader claims without a call, in case one was lost."""
     return max(5.0, platforms / 30)
 
 
@@ -82,7 +82,7 @@ class Consumer:
         self._page = CounterPage() if settings.metrics_port else None
         self._shutdown: Shutdown | None = None
         self.left_behind = 0  # jobs that it could not hand back when it left
-        self.restarting = False  # it leaves because it was asked to restart: its supervisor starts the next one
+        self.restarting = False  # it ends because a restart was requested: its supervisor starts the next one
         self._offload = Offload(settings.obey_seconds)
         self._lifespans = Lifespans(handler.lifespan for handler in handlers.values())
         self._lines = self._make_lines()
@@ -121,7 +121,7 @@ class Consumer:
         return self._lanes.setdefault(policy.lane or platform, Room(policy.max_running_per_process))
 
     def _terms(self, platform: str) -> dict[str, Any]:
-        """What every claim says of its owner and its platform."""
+        """The arguments of every claim about its owner and its platform."""
         return {
             "owner": self._settings.owner,
             "deadline_ms": int(self._settings.deadline_seconds * 1000),
@@ -129,7 +129,7 @@ class Consumer:
         }
 
     def _policy_changed(self, platform: str) -> None:
-        """Go by another policy: the next claim and the next attempts."""
+        """Follow a changed policy, from the next claim and the next attempts on."""
         policy = self._platforms[platform]
         self._lines[platform].runner.policy = policy
         lane = self._lane_of(platform)
@@ -196,7 +196,7 @@ class Consumer:
             tasks.cancel_scope.cancel()
 
     def _tick(self, held_seconds: float) -> None:
-        """A few times a second: leave for the heart how this process fares, and what it has counted."""
+        """A few times a second: write the loop lag and the counters into the memory that the heart reads."""
         self._vitals.tick(held_seconds)
         for counters in self._counters.values():
             counters.waits.fold()
@@ -246,7 +246,7 @@ class Consumer:
             await asyncio.wait(released, timeout=LEAVE_SECONDS)
 
     def _tell_left_behind(self) -> None:
-        """What the store did not take back comes back as lost, which counts a crash: say which jobs these are."""
+        """Log the jobs that could not be handed back: they are taken over as lost, which counts a crash."""
         jobs = [line.keys.id(key) for line in self._lines.values() for key in line.runner.unsettled()]
         self.left_behind = len(jobs)
         if jobs:
@@ -277,7 +277,7 @@ class Consumer:
         ]
 
     def _hear(self, news: News) -> None:
-        """Act on what the heart learnt: end attempts that lost their job, hand back jobs that do not run here."""
+        """Act on news of the heart: end attempts that lost their job, hand back jobs that do not run here."""
         for number, line in enumerate(self._lines.values()):
             if self._may_claim(number):
                 line.reader.go_on()

@@ -18,7 +18,7 @@ Hook = Callable[[Attempt[Any], CallNext], Awaitable[Any]]
 
 
 class Inner(Struct, eq=False):
-    """What a hook gets as `call_next`: the next hook, or the handler itself."""
+    """The `call_next` of a hook: the next hook, or the handler itself."""
 
     call: CallNext
     called: bool = False

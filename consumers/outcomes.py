@@ -1,4 +1,4 @@
-"""How an attempt ends: what a handler may raise to steer it, and an exception as a client sees it."""
+"""Outcomes of attempts: the exceptions by which a handler steers its job, and errors as clients see them."""
 
 import traceback
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ OURS = {HERE, join(HERE, "attempts"), join(HERE, "offload")}  # not the built-in
 
 
 class Steers(Exception):
-    """What a handler raises to say what becomes of its job. Not an error."""
+    """The base of what a handler raises to delay or end its job. Not an error."""
 
 
 class Delay(Steers):
@@ -168,7 +168,7 @@ def said_by(error: BaseException) -> str:
 
 
 def failure_members(outcome: Failed) -> bytes:
-    """What the event says of a failure, as the store takes it."""
+    """The members of an event about a failure, as the store takes them."""
     return members(error=outcome.error, reason=outcome.reason or None)
 
 

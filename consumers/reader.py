@@ -73,13 +73,13 @@ class Reader:
         self._committer.nudge()
 
     def go_on(self) -> None:
-        """It may claim, again or for the first time."""
+        """Claim from now on, again or for the first time."""
         if self._held_back:
             self._held_back = False
             self.ring()
 
     def claim(self, settles: bool) -> tuple[Operation, Heard] | None:
-        """What goes along with the next call: a claim, when it may bring something or the call frees slots."""
+        """The claim for the next call, if it may bring something or the call frees slots."""
         places, company = 0, "some"
         if (self._hungry or settles) and not self._stopped:
             if self._may_claim():

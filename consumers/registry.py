@@ -1,4 +1,4 @@
-"""Which handler does which kind, and what its args are."""
+"""Handlers by kind, with the types of their args."""
 
 import inspect
 import typing
@@ -156,7 +156,7 @@ class Handlers(dict[str, Handler], Generic[Opened]):
         return hook
 
     def under(self, others: Mapping[str, Handler]) -> "Handlers[Any]":
-        """These and `others`; where both know a kind, the other's handler is taken.
+        """A set of these and `others`; where both have a kind, the handler of `others` is taken.
 
         Each handler keeps its own hooks and its own lifespan.
         """
@@ -164,7 +164,7 @@ class Handlers(dict[str, Handler], Generic[Opened]):
 
 
 def declare(function: Any, declaration: Declaration[Any]) -> None:
-    """Note at the function itself which kind it does, for `submit`."""
+    """Attach its declaration to the function, for `submit`."""
     earlier: Declaration[Any] | None = getattr(function, "declaration", None)
     if earlier and earlier.kind != declaration.kind:
         declaration = msgspec.structs.replace(declaration, others=(*earlier.others, earlier.kind))
@@ -173,7 +173,7 @@ def declare(function: Any, declaration: Declaration[Any]) -> None:
 
 
 def check_place(kind: str, function: object, run_in: str) -> None:
-    """Refuse a function that cannot run where it is to run."""
+    """Raise `BadConfiguration` for a function that cannot run in the loop, a thread or a process as asked."""
     name, asynchronous = _name(function), inspect.iscoroutinefunction(function)
     if run_in not in typing.get_args(RunIn):
         raise BadConfiguration(f"run_in of the kind {kind!r} is {run_in!r}; it must be loop, thread or process")

@@ -50,7 +50,7 @@ ECHO_SECONDS = 1.0  # after the end of a lost attempt: the answers to its last w
 
 
 class ProcessContext(Struct, frozen=True):
-    """What the runners of one consumer process share."""
+    """Objects that the runners of one consumer process share."""
 
     owner: str
     handlers: Mapping[str, Handler]
@@ -275,7 +275,7 @@ class Runner:
         return {"max_starts": rules.max_starts, "delay_ms": delay_ms, "order": rules.order}
 
     def waited(self, attempt: Attempt[Any], answer: Any, awaits: str) -> bool:
-        """What the store answered to `wait`; whether the attempt is over. Its handler may not be heard of any more."""
+        """Take the answer of the store to `wait`; whether the attempt is over. Its handler may have ended by now."""
         running = self.running.get(attempt.fence)
         if running is None:
             return True
@@ -297,7 +297,7 @@ class Runner:
         return await outbound.spawn(self._keys, claim, new, place)
 
     async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> list[Any]:
-        """The same for the children that a job carries."""
+        """Submit the children that a job carries."""
         outbound = self._process.outbound
         assert outbound
         new = outbound.nodes(self._keys.id(claim.key), nodes, trace_of(claim))

@@ -17,7 +17,7 @@ class ConsumerSettings(Struct, frozen=True):
     """One consumer process."""
 
     platforms: tuple[str, ...]
-    """What it serves, from the command line or WORKER_PLATFORMS; unset: all that are declared."""
+    """The platforms it serves, from the command line or WORKER_PLATFORMS; unset: all that are declared."""
     owner: str
     """Its name in leases and events, unique for every process that ever runs."""
     beat_seconds: float = 2.0

@@ -6,7 +6,7 @@ Ring = Callable[[], None]
 
 
 class Room:
-    """Places for running jobs. A caller that found too few is called when some come free."""
+    """Slots for running jobs. A caller that found too few is called when some come free."""
 
     def __init__(self, places: int) -> None:
         self._places = self._free = places
@@ -35,13 +35,13 @@ class Room:
             self._call_waiting()
 
     def resize(self, places: int) -> None:
-        """Have more or fewer places; jobs that run beyond them go on."""
+        """Change the number of slots; jobs that run beyond it go on."""
         self._free += places - self._places
         self._places = places
         self._call_waiting()
 
     def lock(self) -> None:
-        """Nothing else is taken until all is given back, or it is unlocked."""
+        """Give out no slot until all are free, or until it is unlocked."""
         self._locked = True
 
     def unlock(self) -> None:
@@ -54,7 +54,7 @@ class Room:
         return bool(self._emptying) and ring not in self._emptying
 
     def empty_for(self, ring: Ring, wanted: bool) -> None:
-        """A job of a platform waits until nothing else runs here, or waits no more."""
+        """Note whether a job of a platform waits until nothing else runs here."""
         if wanted and ring not in self._emptying:
             self._emptying.append(ring)
         elif not wanted and ring in self._emptying:
@@ -72,7 +72,7 @@ class Room:
 
 
 class Rooms:
-    """The two rooms that a job of a platform needs a place in at once: its process's, and that of its lane."""
+    """The two counts in which a job needs a slot at once: of its process, and of its lane."""
 
     def __init__(self, process: Room, lane: Room, most: int) -> None:
         self._process = process
@@ -82,7 +82,7 @@ class Rooms:
         self._invited = False  # whether a job of this platform waits until the process is empty
 
     def take(self, ring: Ring, wanted: int) -> tuple[int, str]:
-        """Take as many places as there are, up to `wanted` and `most`; when there is none, `ring` is called later.
+        """Take as many slots as there are, up to `wanted` and `most`; when there is none, `ring` is called later.
 
         Also tells what else runs in the process, as a claim says it: `some`, `none`, or `locked`: nothing, and nothing
         will before the claim is answered.
@@ -104,7 +104,7 @@ class Rooms:
         return places, company
 
     def answered(self, word: str, ring: Ring) -> None:
-        """What the store said to a claim: `alone`, `empty` or nothing."""
+        """Note the answer to a claim: `alone`, `empty` or nothing."""
         self._invited = word == "empty"
         self._process.empty_for(ring, self._invited)
         if word != "alone":
@@ -118,7 +118,7 @@ class Rooms:
             room.give(places)
 
     def move(self, lane: Room) -> None:
-        """Share the places of another lane from now on: jobs that run count there."""
+        """Share the slots of another lane from now on: jobs that run count there."""
         if lane is not self._rooms[1]:
             before, self._rooms = self._rooms[1], (self._process, lane)
             lane.take(self._taken)

@@ -40,7 +40,7 @@ OPENED = object()  # the lifespan is entered
 FLOW = encode({"flow": True})  # the options of a job that carries its children
 
 
-Work = Callable[[Any], Any]  # what stands in for the handler of a child: args -> result
+Work = Callable[[Any], Any]  # the stand-in for the handler of a child: args -> result
 
 
 class BroughtJob(Struct, frozen=True):
@@ -54,27 +54,27 @@ class BroughtJob(Struct, frozen=True):
 
 
 class HandlerOutcome(Struct, frozen=True):
-    """How an attempt ended, and what its consumer would do next."""
+    """The end of an attempt, and what its consumer would do next."""
 
     status: Status
-    """What a client would see: completed, retrying, failed, delayed, awaiting or cancelled; superseded: it is
+    """The status for clients: completed, retrying, failed, delayed, awaiting or cancelled; superseded: it is
     another's, or goes to the end of its queue."""
     result: Any = None
-    """Of a completed attempt, as JSON has it."""
+    """The result of a completed attempt, as decoded JSON."""
     error: Failure | None = None
-    """Of one that is retrying or failed."""
+    """The error of an attempt that is retrying or failed."""
     progress: tuple[Event, ...] = ()
     """Its reports in order, each step once."""
     steps: dict[str, Any] = {}
-    """What was saved, by name, as JSON has it; hand it to the next attempt as `saved`."""
+    """The saved values by name, as decoded JSON; pass them to the next attempt as `saved`."""
     brought: tuple[BroughtJob, ...] = ()
     """The jobs that it submitted and spawned, in order."""
     awaits: str | None = None
-    """Of one that is awaiting: `children`, or the name of the signal."""
+    """The reason of an awaiting attempt: `children`, or the name of the signal."""
     again_in_seconds: float | None = None
-    """When the job would start again, if it would."""
+    """The time until the job would start again, if it would."""
     gave_up: bool = False
-    """It failed for good although attempts were left: GiveUp, args or a result that do not fit, no handler."""
+    """Whether it failed for good with attempts left: GiveUp, args or a result that do not fit, no handler."""
 
     @property
     def retried(self) -> bool:
@@ -150,7 +150,7 @@ async def run_handler(
 
 
 class StandIn(Committer):
-    """Hears what one attempt says, and answers as the store would."""
+    """Takes the writes of one attempt, and answers as the store would."""
 
     def __init__(
         self, claim: Claim, saved: Mapping[str, Any], signals: Mapping[str, Any], children: Mapping[str, Work]
@@ -197,7 +197,7 @@ class StandIn(Committer):
             heard(b"ok")
 
     def _there(self, said: Mapping[str, Any]) -> Any:
-        """What `wait` answers to an attempt that goes on; nothing when it has to wait."""
+        """The answer of `wait` to an attempt that goes on; nothing when it has to wait."""
         if said["awaits"] == "join":
             return None  # a child that has not ended does not end here
         if said["place"] in self.steps:

@@ -1,4 +1,4 @@
-"""Warns when something held the consumer's loop: which kind, for how long, and where it stood.
+"""Warns when a handler blocked the consumer's loop: which kind, for how long, and at which line.
 
 The loop notes the time a few times a second; one thread looks at that note. When it is old, the thread looks where the
 loop's own thread stands. C code that holds the interpreter keeps this thread from running as well: then it can look
@@ -20,7 +20,7 @@ from tailrace.streams.process.logs import get_logger
 
 log = get_logger()
 
-LIMIT_SECONDS = 1.0  # how long the loop may be held without a word
+LIMIT_SECONDS = 1.0  # the loop may be blocked for this long without a log line
 TICK_SECONDS = 0.25
 STILL_SECONDS = 3.0  # then it is logged at once: it may never end, or its process may be ended for it
 MOST_SUSPECTS = 3
@@ -41,7 +41,7 @@ Suspects = Callable[[], Sequence[Suspect]]
 
 
 class Sample(Struct, frozen=True):
-    """What was seen while the loop was held."""
+    """An observation made while the loop was blocked."""
 
     since: float  # the last time the loop noted before: tells one blocking from another
     at: str
@@ -58,7 +58,7 @@ class Watchdog:
         limit_seconds: float = LIMIT_SECONDS,
         ticked: Callable[[float], None] = lambda held_seconds: None,
     ) -> None:
-        """`suspects` tells which jobs run, when the loop was held; `ticked` hears with each tick how late it is."""
+        """`suspects` returns the jobs that were running; `ticked` is called with the lag at each tick."""
         self._suspects = suspects
         self._tell_tick = ticked
         self._limit = limit_seconds

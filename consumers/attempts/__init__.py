@@ -1,1 +1,1 @@
-"""What an attempt is made of: facts, reports, steps, waits and children."""
+"""The parts of an attempt: facts, reports, steps, waits and children."""

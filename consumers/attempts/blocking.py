@@ -1,4 +1,4 @@
-"""The attempt of a handler in a thread or a process: the same verbs, each of which waits for its answer."""
+"""The attempt of a handler in a thread or a process: the same methods, without `await`."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -42,7 +42,7 @@ class Verbs(Flows[Any, Any]):
 
 
 def done(verb: Coroutine[Any, Any, T]) -> T:
-    """What a verb that never gives way returns."""
+    """The result of a method that never suspends."""
     try:
         verb.send(None)
     except StopIteration as end:
@@ -52,7 +52,7 @@ def done(verb: Coroutine[Any, Any, T]) -> T:
 
 
 class SyncAttempt(AttemptFacts[Args, Opened]):
-    """The same as `Attempt`, without `await`: each call waits until the store has answered.
+    """An `Attempt` without `await`: each call waits until the store has answered.
 
     Each raises `Cancelled` if its time is up or the consumer leaves, and else as the method of `Attempt` does.
     """
@@ -75,7 +75,7 @@ class SyncAttempt(AttemptFacts[Args, Opened]):
         self._ask("progress", step, of, message, data)
 
     def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `function(*args)` returns: called here once and saved, as `Attempt.step` does."""
+        """The result of `function(*args)`, called here once and saved, as `Attempt.step` does."""
         return done(self._verbs.step(name, function, *args, **kwargs))
 
     def checkpoint(self, value: Any, *, name: str = "checkpoint") -> None:
@@ -83,7 +83,7 @@ class SyncAttempt(AttemptFacts[Args, Opened]):
         done(self._verbs.checkpoint(value, name=name))
 
     def checkpointed(self, type: type[T], *, name: str = "checkpoint") -> T | None:
-        """What `checkpoint` kept last."""
+        """The value that `checkpoint` kept last."""
         done(self._verbs.recall())
         return self._verbs.checkpointed(type, name=name)
 

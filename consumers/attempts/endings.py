@@ -1,4 +1,4 @@
-"""An attempt under way as its runner holds it, and its outcome as the store takes it."""
+"""A running attempt as its runner holds it, and the operation that settles it."""
 
 import asyncio
 import time
@@ -54,7 +54,7 @@ class RunningAttempt(Struct, eq=False):
     timer: asyncio.TimerHandle | None = None
     attempt: Attempt[Any] | None = None
     task: asyncio.Task[None] | None = None
-    ending: Outcome | None = None  # decided from outside: the attempt is cancelled to end so
+    ending: Outcome | None = None  # decided by the runner: the attempt is cancelled, and ends with this outcome
     settling: bool = False  # its outcome is on the way to the store
     waiting: bool = False  # it asks the store to wait for something, and does not know yet whether it is over
     outcome: str = "lost"  # as it is counted, unless the store says otherwise
@@ -63,12 +63,12 @@ class RunningAttempt(Struct, eq=False):
 
     @property
     def age_seconds(self) -> float:
-        """For how long its job has been tried."""
+        """How long its job has run, with all attempts."""
         return self.claim.age_seconds + time.monotonic() - self.begun
 
 
 class Misfit(Exception):
-    """A job that no attempt can do: the failure tells why."""
+    """A job that no attempt can run; the failure says why."""
 
     def __init__(self, type: str, message: str) -> None:
         self.failure = Failure(type, message)
@@ -76,7 +76,7 @@ class Misfit(Exception):
 
 
 def outcome_of(error: BaseException, ending: Outcome | None) -> Outcome:
-    """How an attempt ends that raised; `ending` is what was decided from outside, if anything was."""
+    """The outcome of an attempt that raised; `ending` is the outcome that the runner decided, if it did."""
     if isinstance(error, Lost):
         return Mute()
     if isinstance(error, Cancelled):
@@ -95,7 +95,7 @@ def operation_of(
     outcome: Outcome,
     backoff: Callable[[int], float] | None,
 ) -> tuple[Operation, Failed | None]:
-    """What settles an attempt, and its failure if it is one; `backoff` is its handler's own rule."""
+    """The operation that settles an attempt, and its failure if it failed; `backoff` is the rule of its handler."""
     claim, rules = running.claim, running.rules
     if isinstance(outcome, Completed):
         try:

@@ -1,4 +1,4 @@
-"""What every handler may know of its attempt."""
+"""Facts about an attempt that every handler can read."""
 
 from typing import Any, Generic, cast
 
@@ -12,7 +12,7 @@ Opened = TypeVar("Opened", default=Any)
 
 
 class AttemptFacts(Generic[Args, Opened]):
-    """What every handler may know of its attempt."""
+    """Facts about an attempt that every handler can read."""
 
     __slots__ = ("args", "claim", "job", "state", "worker")
 
@@ -29,7 +29,7 @@ class AttemptFacts(Generic[Args, Opened]):
 
     @property
     def failures(self) -> int:
-        """Of the attempts before."""
+        """How many attempts before this one have failed."""
         return self.claim.failures
 
     @property
@@ -38,9 +38,9 @@ class AttemptFacts(Generic[Args, Opened]):
 
     @property
     def traceparent(self) -> str | None:
-        """Of the span that submitted the job, as W3C Trace Context has it; None: the submission named none."""
+        """The W3C `traceparent` of the span that submitted the job; None: the submission named none."""
         return handed_options(self.claim.options).traceparent
 
     def idempotency_key(self, name: str) -> str:
-        """The same for every attempt at this job: hand it to the outside world to make a repeated call harmless."""
+        """A key that is the same in every attempt at this job: with it, other systems recognise a repeated call."""
         return f"{self.job.id}/{name}"

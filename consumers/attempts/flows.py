@@ -1,4 +1,4 @@
-"""Waits and children: what an attempt may wait for without holding a slot, and the jobs that it spawns or submits."""
+"""Waits and children: waiting without holding a slot, and the jobs that an attempt spawns or submits."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -37,7 +37,7 @@ class Child(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Flows(Steps[Args, Opened]):
-    """What a job waits for, and the jobs that it spawns or submits.
+    """The methods of an attempt that wait, and those that spawn or submit jobs.
 
     A wait ends the attempt, so that nothing holds a slot, a connection or memory meanwhile. The next attempt runs the
     handler again from its top: steps, waits that are over, spawns and joins answer from the store. Places in the code
@@ -50,7 +50,7 @@ class Flows(Steps[Args, Opened]):
     async def sleep(
         self, seconds: float | None = None, *, until: datetime | None = None, name: str | None = None
     ) -> None:
-        """Go on after `seconds`, or at a time, in another attempt; later attempts pass at once. Not a failure."""
+        """End this attempt, and start the next one after `seconds` or at a time. There, this call returns at once."""
         length = checked_seconds(seconds_until(seconds, until))
         memory = await self.recall()
         place = memory.place("sleep", name)
@@ -92,8 +92,8 @@ class Flows(Steps[Args, Opened]):
     ) -> Submitted:
         """Submit a job, once whatever happens to this attempt: its id follows from this place in the code.
 
-        Nothing is heard of it here. Raises `WrongField` when it can never be accepted, `StoreFull` while the store has
-        no memory for it.
+        Its result does not come back. Raises `WrongField` when it can never be accepted, and `StoreFull` while the
+        store has no memory for it.
         """
         ids, answers = await self._bring(False, kind, [args], platform, name, options)
         delayed = options.get("delay_seconds") or options.get("run_at")
@@ -267,7 +267,7 @@ def first_failed(children: Sequence[Child[Any]], ends: dict[str, bytes]) -> Chil
 
 
 def given(child: Child[Any], end: bytes, on_failure: OnFailure) -> Any:
-    """What `join` gives for a child that has ended."""
+    """The result of `join` for a child that has ended."""
     event = read_body(child.id, end)
     if event.status is not Status.COMPLETED:
         return child_failed(child, event) if on_failure == "collect" else None

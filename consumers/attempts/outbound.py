@@ -1,4 +1,4 @@
-"""How the attempts of a consumer submit jobs, and how news for other platforms leaves at once."""
+"""Submits the jobs of attempts, and delivers news for other platforms at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ PARENT = b'{"parent":"'  # how the options of a child begin, as its claim brings
 
 
 class Outbound:
-    """What one consumer process sends beside what its attempts say of their own jobs."""
+    """Sends what attempts write about other jobs: submissions, children, news for parents."""
 
     def __init__(self, transitions: Transitions, platforms: Platforms) -> None:
         self._transitions = transitions
@@ -60,9 +60,9 @@ class Outbound:
         return [NewJob(job, fingerprint(job)) for job in jobs]
 
     async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob], place: str) -> list[Any]:
-        """What the store answers, page by page. While it does not answer, this waits. Raises `StoreFull`.
+        """Submit jobs of an attempt; yields the answers page by page. Waits for the store. Raises `StoreFull`.
 
-        When there are several pages, it is noted with the last that all jobs of this `place` are in line.
+        When there are several pages, the last one notes that all jobs of this `place` are enqueued.
         """
         answers: list[Any] = []
         all_pages = list(pages(jobs))
@@ -90,7 +90,7 @@ class Outbound:
                 self.deliver(keys)
 
     def deliver(self, keys: PlatformKeys) -> None:
-        """Deliver the outbox of a platform beside what else is done; what fails, a heart delivers later."""
+        """Deliver the outbox of a platform in the background; a heart delivers later what fails."""
         if keys.platform in self._delivering:
             self._again.add(keys.platform)
         else:

@@ -1,4 +1,4 @@
-"""What a report may say: a step, how many there are, a message and data, all bounded."""
+"""Checks reports: a step, how many there are, a message and data, all bounded."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def report_event(attempt: int, worker: str, step: Step, of: int | None, message:
 
 
 def check_report(step: object, of: object, message: object) -> None:
-    """Refuse what no client could show."""
+    """Raise `TypeError` or `ValueError` for a report that clients could not show."""
     if isinstance(step, str):
         check_name(step)
     elif isinstance(step, bool) or not isinstance(step, int):
@@ -65,6 +65,6 @@ def shortened(number: int) -> str:
 
 
 def unwritable(argument: str, error: Exception) -> Exception:
-    """The same error for the handler, naming the argument."""
+    """An encoding error with the name of the argument."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(f"{argument}: cannot be written as JSON: {said_by(error)}")

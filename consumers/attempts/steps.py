@@ -1,4 +1,4 @@
-"""Steps and cursors: what an attempt saves, so that the next one goes on from there."""
+"""Steps and cursors: values that an attempt saves for the next one."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
@@ -36,7 +36,7 @@ class Skipped(Struct, frozen=True, array_like=True):
 
 
 class Walked(Struct, frozen=True, omit_defaults=True):
-    """How far `each` is."""
+    """The progress of `each`."""
 
     done: int = 0
     """Items that are behind it, those it skipped included."""
@@ -47,7 +47,7 @@ class Walked(Struct, frozen=True, omit_defaults=True):
 
 
 class Memory:
-    """What one attempt knows of the values that were saved, and which places it has passed."""
+    """The saved values that one attempt has read, and the places in the code that it has passed."""
 
     __slots__ = ("_kept", "_places", "_spawned", "_used", "children", "ends", "saved")
 
@@ -61,7 +61,7 @@ class Memory:
         self._places: dict[str, int] = {}
 
     def has_spawned(self, place: str, count: int) -> bool:
-        """Whether an earlier attempt has brought all jobs of a place in line."""
+        """Whether an earlier attempt has enqueued all jobs of a place in the code."""
         return whole_spawn(place, count) in self._spawned
 
     def note_ends(self, ends: dict[str, bytes]) -> None:
@@ -79,7 +79,7 @@ class Memory:
         self._used.add(name)
 
     def give_back(self, name: str) -> None:
-        """A step that raised may be tried again."""
+        """Release the name of a step that raised: it may be tried again."""
         self._used.discard(name)
 
     def place(self, verb: str, name: str | None) -> str:
@@ -95,7 +95,7 @@ class Memory:
         return place
 
     def join_number(self, attempt: int) -> str:
-        """Another one for each join of each attempt."""
+        """A number for each join, different in each attempt."""
         count = self._places["join"] = self._places.get("join", 0) + 1
         return f"{attempt}-{count}"
 
@@ -106,7 +106,7 @@ class Memory:
 
 
 class Steps(AttemptFacts[Args, Opened]):
-    """What an attempt saves. Every value is JSON of at most 256 KB; all of a job share `max_step_bytes`."""
+    """The methods that save values: each is JSON of at most 256 KB; all of a job share `max_step_bytes`."""
 
     __slots__ = ("_memory",)
 
@@ -117,11 +117,11 @@ class Steps(AttemptFacts[Args, Opened]):
         raise NotImplementedError
 
     async def awaited(self, given: Any) -> Any:
-        """What a function of the handler gave, plain or async."""
+        """The result of a function of the handler, plain or async."""
         return await given if inspect.isawaitable(given) else given
 
     async def recall(self) -> Memory:
-        """What was saved. An attempt asks the store once, the first one not at all."""
+        """The saved values. An attempt reads them once, the first attempt not at all."""
         if self._memory is None:
             saved = await self.ask("recall") if self.number > 1 else {}
             if self._memory is None:  # another step may have asked at the same time, and have saved more since
@@ -135,7 +135,7 @@ class Steps(AttemptFacts[Args, Opened]):
     async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What `function(*args)` returns, by its annotation: called once and saved, later attempts get the same.
+        """The result of `function(*args)`, called once and saved; later attempts get the saved value.
 
         A step that was under way when its worker died runs again: `idempotency_key(name)` is the same then. What the
         function raises is not saved. Raises as `progress` does; a `ValueError` when the name was used before in this
@@ -166,7 +166,7 @@ class Steps(AttemptFacts[Args, Opened]):
         await self._keep(f"{OURS}checkpoint {name}", f"{name!r}", value)
 
     def checkpointed(self, type: type[T], *, name: str = "checkpoint") -> T | None:
-        """What `checkpoint` kept last, in this attempt or an earlier one; None when nothing was."""
+        """The value that `checkpoint` kept last, in this attempt or an earlier one; None if there is none."""
         check_name(name, "name")
         kept = self._memory.saved.get(f"{OURS}checkpoint {name}") if self._memory else None
         return None if kept is None else from_value(f"{name!r}, kept before,", kept, type)

@@ -21,7 +21,7 @@ _types: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by function: annota
 
 
 def to_value(what: str, given: Any) -> bytes:
-    """What the store keeps of `given`. Raises a `TypeError` or a `ValueError` that says `what` it was."""
+    """The JSON of `given`. Raises a `TypeError` or a `ValueError` that names it with `what`."""
     try:
         value = encode(given)
     except Exception as error:  # encoding runs code of the value's own types
@@ -34,7 +34,7 @@ def to_value(what: str, given: Any) -> bytes:
 
 
 def from_value(what: str, value: bytes, type: Any) -> Any:
-    """The value as its type has it. Raises a `TypeError` that says `what` does not fit."""
+    """The value as this type. Raises a `TypeError` that says `what` does not fit."""
     try:
         return msgspec.json.decode(value, type=type)
     except msgspec.ValidationError as error:

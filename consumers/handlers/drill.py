@@ -32,7 +32,7 @@ async def drill(attempt: Attempt[Drill]) -> Any:
 
 
 def hold_the_loop(how: str, seconds: float) -> None:
-    """What a careless handler does: sleep, compute, or run a pattern that backtracks, all without giving way."""
+    """Block the loop as a careless handler does: sleep, compute, or run a pattern that backtracks."""
     end = time.monotonic() + seconds
     if how == "sleep":
         time.sleep(seconds)

@@ -140,7 +140,7 @@ def vector_of(piece: str) -> list[float]:
 
 
 def store(path: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all, so that a second attempt finds nothing half-made."""
+    """Write the file whole or not at all, so that a second attempt finds no half-written one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_bytes(msgspec.json.encode(content))

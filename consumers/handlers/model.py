@@ -21,7 +21,7 @@ NOT_A_URL = (
 
 
 class Model(Struct, frozen=True):
-    """Where the model is, and what each question to its server carries."""
+    """The address of a model, and the headers of each request to its server."""
 
     address: str  # without credentials: errors name addresses
     authorization: str | None = None  # the header
@@ -29,7 +29,7 @@ class Model(Struct, frozen=True):
 
     @classmethod
     def read(cls, environment: Environment | None = None) -> Self | None:
-        """From LLM_SERVER_URL, LLM_MODEL and LLM_API_KEY; None: no model is asked. No error repeats a secret."""
+        """Read LLM_SERVER_URL, LLM_MODEL and LLM_API_KEY; None: no model is asked. No error repeats a secret."""
         env = environment or Environment()
         url, key = env.secret("LLM_SERVER_URL"), env.secret("LLM_API_KEY")
         if key is not None and not re.fullmatch(r"[!-~]+", key):
@@ -75,7 +75,7 @@ def answer_of(raw: bytes) -> str:
 
 
 def is_address(url: str) -> bool:
-    """Can a server be asked there?"""
+    """Whether this is the address of a server."""
     try:
         parts = urlsplit(split(url)[0])
         port, host = parts.port, parts.hostname or ""

@@ -12,7 +12,7 @@ from tailrace.producers.kinds import Scan
 handles = Handlers()
 
 SAMPLE = ["page-1", "page-2", "page-3"]  # walked when no products are named
-PAUSE_SECONDS = 0.2  # what looking at one product takes here
+PAUSE_SECONDS = 0.2  # how long one product takes here
 
 
 @handles("scan")

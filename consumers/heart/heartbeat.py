@@ -68,7 +68,7 @@ class WatchedConsumer:
 
 
 class Heartbeat:
-    """What one heart does on one group of its platforms."""
+    """The beats and looks of one heart on one group of its platforms."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Heartbeat:
 
 
 def portions(held: Portion, most: int) -> Iterator[Portion]:
-    """What is held on each platform, in portions of at most `most` nonces; every platform is in one at least."""
+    """The nonces held on each platform, in portions of at most `most`; every platform is in at least one."""
     portion: dict[str, Sequence[str]] = {}
     room = most
     for platform, nonces in held.items():
@@ -204,7 +204,7 @@ def portions(held: Portion, most: int) -> Iterator[Portion]:
 
 
 def joined(pulses: Sequence[BeatReply], held: Sequence[str]) -> BeatReply:
-    """What the portions of a platform brought: what one of them did not name another may have."""
+    """Join the answers to the portions of a platform: a nonce missing in one may be in another."""
     named = set(held)
     return BeatReply(
         lost=[nonce for pulse in pulses for nonce in pulse.lost],

@@ -1,4 +1,4 @@
-"""What a heart tells the store of its consumer: where it runs, its version, its memory, how far its loop lags."""
+"""Facts about a consumer that its heart writes with beats: host, version, memory, loop lag."""
 
 import socket
 import time
@@ -17,7 +17,7 @@ HELD_SECONDS = 1.0  # a loop that is held for longer is reported with each beat
 
 
 class Introduction:
-    """What is to be told with the next beat, if anything is new."""
+    """The facts to write with the next beat, if any has changed."""
 
     def __init__(self, consumer: psutil.Process, table: LeaseTable, deadline_seconds: float) -> None:
         self._consumer = consumer
@@ -34,7 +34,7 @@ class Introduction:
         self._next = 0.0
 
     def news(self) -> bytes:
-        """JSON, or nothing. It is the same again until `heard` is called."""
+        """JSON, or nothing. The same again until `heard` is called."""
         now = time.monotonic()
         self._note = read_note(self._table) or self._note
         lag_seconds = round(self._note.lag_seconds(now), 3) if self._note else None
@@ -57,7 +57,7 @@ class Introduction:
 
 
 def version() -> str | None:
-    """Of the installed package; None in a checkout that is not installed."""
+    """The version of the installed package; None in a checkout that is not installed."""
     try:
         return metadata.version("tailrace")
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What a consumer and its heart say to each other: instructions at the start, news line by line, and goodbye."""
+"""Messages between a consumer and its heart: instructions at the start, news line by line, and goodbye."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ MOST_NEWS = 15  # of each sort in one line
 
 
 class MetricsAddress(Struct, frozen=True):
-    """Where a heart answers Prometheus, and the page with what its consumer counts."""
+    """The address for Prometheus, and the shared memory with the consumer's counters."""
 
     host: str
     port: int
@@ -22,7 +22,7 @@ class MetricsAddress(Struct, frozen=True):
 
 
 class Instructions(Struct, frozen=True):
-    """What a heart must know when it starts."""
+    """The arguments of a heart."""
 
     url: str
     owner: str
@@ -40,7 +40,7 @@ class Instructions(Struct, frozen=True):
 
 
 class News(Struct, frozen=True, omit_defaults=True):
-    """What a heart has to tell: a sign of life when it is empty."""
+    """News of a heart for its consumer; empty news is a sign of life."""
 
     lost: list[tuple[str, str]] = []  # platform, nonce: attempts that the consumer no longer owns
     stray: list[tuple[str, str, str]] = []  # platform, key, nonce: jobs the consumer owns and does not seem to run
@@ -48,7 +48,7 @@ class News(Struct, frozen=True, omit_defaults=True):
     restart: bool = False  # the consumers of a platform were asked to drain and leave
 
     def lines(self) -> Iterator["News"]:
-        """The same in pieces: a pipe takes up to 4 KB whole, or nothing."""
+        """News in pieces: a pipe takes up to 4 KB whole, or nothing."""
         for start in range(0, max(1, len(self.lost), len(self.stray), len(self.stop)), MOST_NEWS):
             piece = slice(start, start + MOST_NEWS)
             yield News(self.lost[piece], self.stray[piece], self.stop[piece], self.restart)

@@ -51,7 +51,7 @@ class Overtime:
         self._warned: dict[str, float] = {}  # nonces of attempts that were warned of, and since when
 
     def told_consumer(self, nonces: Sequence[str], now: float) -> None:
-        """The consumer was told that these are lost, or asked to stop. One whose loop runs tells them at once."""
+        """Note which attempts the consumer must end: lost ones, and those asked to stop. A free loop ends them."""
         self._said |= {nonce: now for nonce in nonces if nonce not in self._said}
 
     def blind(self, nonces: Iterable[str] | None = None) -> None:
@@ -86,7 +86,7 @@ class Overtime:
                 return
 
     async def _leases(self, held: Mapping[str, Iterable[str]], wanted: Iterable[str]) -> list[tuple[str, Lease]]:
-        """Those of our leases, each with its platform, that are wanted and still ours."""
+        """The wanted leases that are still ours, each with its platform."""
 
         async def ours(platform: str, nonces: Iterable[str]) -> list[tuple[str, Lease]]:
             named = [nonce for nonce in nonces if nonce in wanted]

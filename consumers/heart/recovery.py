@@ -27,7 +27,7 @@ ENLIST_SHARE = 0.15  # the same in seconds for each owner: however many there ar
 
 
 class Recovery:
-    """What one observer does about the silences it sees."""
+    """Takes over the jobs of owners whose silence one observer has seen."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Recovery:
         self._look = anyio.Event()
 
     def looked(self) -> None:
-        """There was another look."""
+        """Note that there was another look."""
         self._look.set()
         self._look = anyio.Event()
 

@@ -1,4 +1,4 @@
-"""The table a consumer and its heart share: which leases are held right now, and how it fares, without a message."""
+"""Memory shared by a consumer and its heart: the leases held now, loop lag and refused writes, without a message."""
 
 import math
 import mmap
@@ -79,7 +79,7 @@ class LeaseTable:
         return found
 
     def late(self, now: float) -> dict[str, float]:
-        """The nonces of attempts that should be over by now, or were told to stop, each with the time since when."""
+        """The nonces of attempts that should be over by now, or were asked to stop, each with the time since when."""
         found = {}
         for slot, _ in self._in_use():
             since = self._told[slot] or self._deadlines[slot]
@@ -98,7 +98,7 @@ class LeaseTable:
             self._beat[1 + number] = sent
 
     def last_beat(self, platform: int | None = None) -> float:
-        """When the last beat was sent that arrived, on this platform or on any."""
+        """The time at which the last beat that arrived was sent, on this platform or on any."""
         return self._beat[0 if platform is None else 1 + platform]
 
     def _in_use(self) -> Iterator[tuple[int, int]]:

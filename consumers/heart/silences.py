@@ -1,4 +1,4 @@
-"""When is an owner lost? Decided on the observer's own clock, and only for as long as it could see the store.
+"""Decides when an owner is lost: on the observer's own clock, and only for as long as it could see the store.
 
 The store's clock may jump and the store may be away for an hour; neither says anything about a worker. So an observer
 counts, for each owner, how long it has itself seen the owner's beat counter stand still, and starts again after
@@ -23,7 +23,7 @@ class Silence(Struct, frozen=True):
 
 
 class Silences:
-    """What one observer knows of others."""
+    """The silences that one observer has seen."""
 
     def __init__(self, deadline_seconds: float, patience_seconds: float) -> None:
         """A look asked for more than `patience_seconds` after the one before: we were blind in between."""
@@ -68,11 +68,11 @@ class Silences:
 
     @property
     def owners(self) -> int:
-        """How many beat, on all platforms together."""
+        """How many owners beat, on all platforms together."""
         return len(self._silences)
 
     def next_due(self, now: float) -> float | None:
-        """When the next silence becomes too long, if nothing stirs until then."""
+        """The time at which the next silence reaches its deadline, if no beat comes until then."""
         dues = (silence.since + silence.deadline for silence in self._silences.values())
         return min((due for due in dues if due > now), default=None)
 

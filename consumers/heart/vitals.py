@@ -1,4 +1,4 @@
-"""How a consumer fares, noted in the table it shares with its heart: how long its loop was held, what was refused."""
+"""Loop lag and refused writes of a consumer, noted in the memory that it shares with its heart."""
 
 import time
 from collections import deque
@@ -15,7 +15,7 @@ MOST_REFUSED = 8  # attempts that are named
 
 
 class Note(Struct, frozen=True, array_like=True):
-    """What stands in the table."""
+    """The note in that memory."""
 
     ticked: float  # when the loop last ran, on the monotonic clock
     held_seconds: float  # the longest it was held lately

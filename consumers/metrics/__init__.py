@@ -1,1 +1,1 @@
-"""What a consumer counts, and how Prometheus gets it: the loop counts, a shared page carries it, the heart answers."""
+"""Metrics of a consumer: the loop counts, shared memory carries the counts, the heart answers Prometheus."""

@@ -1,4 +1,4 @@
-"""What the heart answers to Prometheus and to probes."""
+"""The heart's answers to Prometheus and to probes."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a consumer counts while it works: plain numbers, so that a job costs no look-up of labels."""
+"""Counters of a consumer: plain numbers, so that a job costs no look-up of labels."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ class PlatformCounters(Struct, array_like=True):
     started: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)  # attempts that are over
     failures: dict[str, dict[str, int]] = field(default_factory=dict)  # kind -> type of the error -> attempts
-    refused: int = 0  # writes that the fence kept out
+    refused: int = 0  # writes that the fence refused
     waits: Histogram = field(default_factory=lambda: Histogram.over(SECONDS))
     runs: Histogram = field(default_factory=lambda: Histogram.over(SECONDS))
     batches: Histogram = field(default_factory=lambda: Histogram.over(SIZES))
@@ -41,7 +41,7 @@ class PlatformCounters(Struct, array_like=True):
 
 
 class HeartCounters(Struct):
-    """What the heart itself counts."""
+    """The counters of the heart itself."""
 
     beats: int = 0
     beats_failed: int = 0
@@ -57,7 +57,7 @@ class ConsumerCounters(dict[str, PlatformCounters]):
 
 
 def summed(histograms: Iterable[Histogram], bounds: tuple[float, ...]) -> Histogram:
-    """All of them as one."""
+    """The sum of all platforms."""
     total = Histogram.over(bounds)
     for each in histograms:
         total.counts = [ours + theirs for ours, theirs in zip(total.counts, each.counts, strict=True)]

@@ -48,7 +48,7 @@ class CounterPage:
         HEAD.pack_into(self._memory, 0, self._edition, len(text))
 
     def read(self) -> list[PlatformCounters]:
-        """What was last written whole."""
+        """The text that was last written whole."""
         for _ in range(3):
             edition, length = HEAD.unpack_from(self._memory, 0)
             text = self._memory[HEAD.size : HEAD.size + length]

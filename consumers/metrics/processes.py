@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 
 class Usage(Struct):
-    """What one kind of processes uses."""
+    """Memory and CPU time of one group of processes."""
 
     memory_bytes: int = 0
     cpu_seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What a consumer and its worker processes say to each other: one length and one message at a time.
+"""Messages between a consumer and its worker processes, each with its length in front.
 
 Args, data and results travel as the JSON they are kept as, so that a process gives nothing the store would refuse.
 """
@@ -31,7 +31,7 @@ class Begin(Struct, frozen=True, tag=True):
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """From the process: the handler asks something of the store, and waits."""
+    """Sent by the process: the handler calls its attempt, and waits."""
 
     verb: str
     args: list[Any]
@@ -46,13 +46,13 @@ class Answered(Struct, frozen=True, tag=True):
 
 
 class Returned(Struct, frozen=True, tag=True):
-    """From the process: the handler's result."""
+    """Sent by the process: the handler's result."""
 
     result: bytes
 
 
 class Raised(Struct, frozen=True, tag=True):
-    """From the process: what the handler raised."""
+    """Sent by the process: the error that the handler raised."""
 
     how: str  # lost, cancelled, rest, waiting, delay, rate_limited, give_up or error
     seconds: float = 0.0
@@ -62,7 +62,7 @@ class Raised(Struct, frozen=True, tag=True):
 RAISED: dict[str, type[BaseException]] = {
     kind.__name__: kind for kind in (Lost, Cancelled, Rest, StoreFull, WrongField, TimeoutError, TypeError, ValueError)
 }
-"""What a verb may raise, by the name under which it crosses to the process."""
+"""The errors that a method of the attempt may raise, by the name that is sent to the process."""
 
 ToProcess = Begin | Answered
 FromProcess = Ask | Returned | Raised

@@ -52,7 +52,7 @@ class GaveUpElsewhere(RaisedElsewhere, GiveUp):
 
 
 class WorkerProcesses:
-    """As many worker processes as handlers run in processes at the same time."""
+    """A pool with as many worker processes as handlers run in processes at the same time."""
 
     def __init__(self, stop_seconds: float) -> None:
         """A handler has `stop_seconds` to tidy up before its process is killed."""
@@ -122,7 +122,7 @@ class Link:
         return self._process.poll() is None
 
     async def run(self, begin: Begin, attempt: Attempt[Any]) -> Returned | Raised:
-        """What the handler returned or raised; what it asks of the store is passed on meanwhile."""
+        """The handler's result, or the error that it raised; its requests to the store are passed on meanwhile."""
         self._say(begin)
         while True:
             said = await self._hear()
@@ -150,7 +150,7 @@ class Link:
             raise RaisedElsewhere(await self._death())
 
     async def _death(self) -> Failure:
-        """How the process ended by itself."""
+        """The failure for a process that ended by itself."""
         gone = await exited(self._process, GONE_SECONDS)
         how = cause(self._process.returncode) if gone else "closed its socket"
         return Failure("WorkerProcessDied", f"the worker process {how} before its handler returned")

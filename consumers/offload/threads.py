@@ -21,7 +21,7 @@ log = get_logger()
 
 
 class Threads:
-    """As many threads as handlers run in threads at the same time."""
+    """A pool with as many threads as handlers run in threads at the same time."""
 
     def __init__(self, stop_seconds: float) -> None:
         """A thread has `stop_seconds` to stop before it is abandoned."""
@@ -43,7 +43,7 @@ class Threads:
             raise
 
     def _queue(self) -> "SimpleQueue[Work | None]":
-        """Where an idle thread waits for work; a new one when all are busy."""
+        """The queue of an idle thread; of a new one when all are busy."""
         if self._idle:
             return self._idle.pop()
         self._started += 1
@@ -82,7 +82,7 @@ class Threads:
                 log.warning("thread_abandoned", job=job.id, attempt=number, kind=job.kind, abandoned=self.abandoned)
 
     def close(self) -> None:
-        """Let the idle threads go, and the others when they are done."""
+        """End the idle threads now, and the others when their calls are done."""
         self._closed = True
         while self._idle:
             self._idle.pop().put(None)
@@ -133,7 +133,7 @@ class Work:
         return await self.attempt.ask(verb, *args)
 
     def stop(self) -> None:
-        """From now on the handler hears `Cancelled` whenever it asks, also if it waits for an answer just now."""
+        """Raise `Cancelled` in the handler at each call of its attempt, also in the one that waits now."""
         self._stopped = True
         if self._asking:
             self._asking.cancel()

@@ -42,7 +42,7 @@ from tailrace.streams.process.logs import about, configure_logs
 
 
 class WorkerProcess:
-    """Its side of the socket."""
+    """The worker's side of the socket."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
@@ -87,7 +87,7 @@ class WorkerProcess:
         os._exit(0)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """The handler hears `Cancelled` wherever it stands, so that it can tidy up. Then this process ends."""
+        """Raise `Cancelled` in the handler wherever it is, so that it can tidy up; then end this process."""
         if self._running is None:
             os._exit(0)
         self._stopped = True

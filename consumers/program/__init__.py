@@ -1,1 +1,1 @@
-"""How a consumer starts and ends: in a process of its own, or inside a program of yours."""
+"""Starts and ends a consumer: in its own process, or inside your program."""

@@ -27,7 +27,7 @@ def check_lifespan(lifespan: object) -> None:
 
 
 class Lifespans:
-    """What lifespans have opened in this process, each of them once."""
+    """The objects that lifespans have opened in this process, each once."""
 
     def __init__(self, lifespans: Iterable[Lifespan | None]) -> None:
         self._wanted = [lifespan for lifespan in dict.fromkeys(lifespans) if lifespan]
@@ -36,14 +36,14 @@ class Lifespans:
 
     @classmethod
     def given(cls, lifespan: Lifespan | None, state: Any) -> Self:
-        """As if the lifespan had opened this; it is not entered."""
+        """Use this object in place of entering the lifespan."""
         given = cls(())
         if lifespan:
             given._opened[lifespan] = state
         return given
 
     def state(self, lifespan: Lifespan | None) -> Any:
-        """What a lifespan has opened; None for a handler without one."""
+        """The object that a lifespan has opened; None for a handler without one."""
         return self._opened.get(lifespan) if lifespan else None
 
     async def open(self, lifespan: Lifespan) -> None:
@@ -98,7 +98,7 @@ class Lifespans:
 
 
 class BlockingLifespans:
-    """The same for a process without a running loop: each is opened when it is first asked for.
+    """Lifespans of a process without a running loop: each is opened at its first use.
 
     The loop runs in the thread that asks, because what is opened may be bound to its thread, and only while it asks.
     """
@@ -110,7 +110,7 @@ class BlockingLifespans:
         self._keeper: asyncio.Task[None] | None = None
 
     def open(self, lifespan: Lifespan) -> Any:
-        """What the lifespan has opened. Raises `BadConfiguration` when it fails; the next call tries again."""
+        """The object that the lifespan has opened. Raises `BadConfiguration` if it fails; the next call tries again."""
         if (opened := self._lifespans.state(lifespan)) is not None:
             return opened
         answer: asyncio.Future[Any] = self._loop.create_future()

@@ -1,1 +1,1 @@
-"""What hearts keep in order on their platforms: retention, schedules, outboxes, jobs that no list names."""
+"""Regular work of hearts on their platforms: retention, schedules, outboxes, jobs that no list names."""

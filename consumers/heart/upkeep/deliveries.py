@@ -20,7 +20,7 @@ LOOK_SECONDS = 1.0
 
 
 class Deliverer:
-    """What one heart does about outboxes: each look delivers what was there at the look before."""
+    """Delivers outboxes for one heart: each look delivers the entries that the look before saw."""
 
     def __init__(self, transitions: Transitions, platforms: Sequence[PlatformKeys]) -> None:
         self._relay = Relay(transitions)

@@ -25,7 +25,7 @@ PAGES = 8  # in one turn, each in a call of its own: together some ten milliseco
 
 
 class Mender:
-    """What one heart does to find the jobs of its platforms that no list names."""
+    """Finds the jobs of a heart's platforms that no list names."""
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions

@@ -15,7 +15,7 @@ EVERY_SECONDS = 5.0
 
 
 class Retention:
-    """What one heart does for the retention of its platforms."""
+    """Removes ended jobs of a heart's platforms."""
 
     def __init__(self, instructions: Instructions, transitions: Transitions) -> None:
         self._transitions = transitions
