@@ -1,4 +1,4 @@
-"""The application: every route of the table, and what stands behind and before it."""
+"""The application: every route of the table, with its store, its streams and its middleware."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -64,7 +64,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     rows = sorted(served, key=lambda said: order.index(said.group))
 
     def over(seen: Platforms, lifespan: Lifespan[Starlette] | None = None) -> Application:
-        """Every route over these platforms: of others it does not know."""
+        """The routes, limited to these platforms."""
         backend = Backend(settings, store, live, sampler, fitness, seen)
         served = [Served(said, backend) for said in rows]
         app = Starlette(routes=served, exception_handlers=HANDLERS, lifespan=lifespan)
@@ -77,7 +77,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
             try:
                 await policies.begin(settings.streams)
                 break
-            except TailraceError:  # the store is away, or takes nothing now
+            except TailraceError:  # the store is away, or refuses writes
                 await anyio.sleep(LOOK_SECONDS)
         renew()
         await watch_all(store, settings.streams, lambda _: renew()).run()

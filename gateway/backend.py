@@ -1,4 +1,4 @@
-"""The backend of one application: what its routes read and act on, within the platforms that its callers may reach."""
+"""The backend of one application: the objects that routes use, limited to the platforms of its callers."""
 
 from tailrace.gateway.access.reach import Reach
 from tailrace.gateway.access.tickets import Pouch

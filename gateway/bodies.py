@@ -23,7 +23,7 @@ BRACKETS = 200_000  # that open one, in all: to decode more of them holds the lo
 LARGE = 64 * 1024
 CONTAINERS = frozenset({dict, list})
 FIELD_LENGTH = 100  # of a field's name in a refusal: it is the client's text
-REASON_LENGTH = 300  # of what is wrong with it, should that repeat some of it
+REASON_LENGTH = 300  # of the reason, which may repeat some of the client's text
 
 
 Who = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -47,15 +47,15 @@ OptionsOfEach = Annotated[dict[str, Any], Meta(extra_json_schema=like(Options))]
 
 
 class Body(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client may send: these fields and no others."""
+    """The base of all bodies: unknown fields are refused."""
 
 
 class Nothing(Body, frozen=True):
-    """For routes that act on what their path names."""
+    """A body without fields."""
 
 
 class ActBody(Body, frozen=True):
-    """The same, for routes that keep who asked, and why."""
+    """A body for routes that keep who asked, and why."""
 
     by: Who | None = None
     reason: Reason | None = None
@@ -79,7 +79,7 @@ async def read_body(request: Request, shape: type[B], most: int = BODY_BYTES) ->
 
 
 async def read_bytes(request: Request, most: int) -> bytes:
-    """The body, as long as it is within the limit; a larger one is refused without reading on."""
+    """The body. Raises a `Refusal` for one above the limit, without reading on."""
     too_large = Refusal(
         Code.TOO_LARGE,
         f"a body may have up to {most} bytes; store larger data elsewhere and submit a reference",
@@ -147,9 +147,9 @@ async def is_deep(value: Any) -> bool:
 
 
 def limit_of(text: str, most: int) -> int:
-    """What the query says of how many are wanted."""
+    """The query parameter `limit`. Raises `WrongField`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= most):
-        raise WrongField("limit", f"must be a whole number from 1 to {most}", text)
+        raise WrongField("limit", f"must be a whole number from 1 to {most}")
     return int(text)
 
 

@@ -102,7 +102,7 @@ class EmbeddedGateway(Starlette):
         is_http_1 = scope.get("http_version", "1.1") in ("1.0", "1.1")
 
         async def sealed(message: Message) -> None:
-            """As our own server sends it; HTTP/2 and 3 have no header `Connection`."""
+            """The answer with the headers of our own server; HTTP/2 and 3 have no header `Connection`."""
             if message["type"] == "http.response.start":
                 headers = [each for each in message["headers"] if is_http_1 or each[0].lower() != b"connection"]
                 message = {**message, "headers": [*LOWER_CASE, *headers]}
@@ -115,7 +115,7 @@ class EmbeddedGateway(Starlette):
             MOUNTED_AT.reset(token)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
-        """What to answer instead, if anything: without keys, only callers on this machine are served."""
+        """The refusal to answer with, or None: without keys, only callers on this machine are served."""
         if self._strangers is None:
             return None
         if is_far(scope):
@@ -164,9 +164,9 @@ def embed(url: str | None, *, trust_callers: bool, data: Path | str | None) -> E
 
 
 def parted(scope: Scope) -> tuple[str, str]:
-    """Where the application is mounted, and the path within it.
+    """Split a path into the mount of the application and the path within it.
 
-    A path begins with `root_path`, unless a proxy has taken off the part of it that a server was told of.
+    A path begins with `root_path`, unless a proxy has taken off the part that the server knows.
     """
     path, root = scope["path"], scope.get("root_path", "").rstrip("/")
     for begin in (root, root.removeprefix(scope.get("app_root_path", ""))):

@@ -24,13 +24,13 @@ def etag_of(body: bytes) -> bytes:
 
 
 def asked_for(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """What `If-None-Match` says, all its lines as one."""
+    """The header `If-None-Match`, all its lines as one."""
     lines = [value for name, value in headers if name == b"if-none-match"]
     return b",".join(lines) if lines else None
 
 
 def is_known(asked: bytes | None, etag: bytes | None) -> bool:
-    """Whether the client has what we would tell, compared weakly. A header that is not a list of tags asks nothing."""
+    """Whether the client has this answer, compared weakly. A header that is not a list of tags is ignored."""
     if asked is None:
         return False
     if asked.strip(b" \t") == b"*":
@@ -55,7 +55,7 @@ class File(Struct, frozen=True):
 
 
 class Forms(Struct, frozen=True):
-    """The same body for clients that accept gzip and for others."""
+    """A body for clients that accept gzip, and for others."""
 
     plain: File
     packed: File

@@ -1,7 +1,7 @@
-"""The document at /openapi.json: what can be asked here, what is answered and refused, for programs and their makers.
+"""The document at /openapi.json: requests, answers and refusals of every route.
 
 It is made of the table of routes and of the shapes that they decode and answer with. It names nothing of this
-deployment: no platform that was declared here, no consumer, no key. So everybody may read it, and it is the same for
+deployment: no platform that was declared here, no consumer, no key. So it may be public, and it is the same for
 all.
 """
 
@@ -68,7 +68,7 @@ OF_PATH: Final = {
     "platform": _path("Platform", "platform", "A declared platform.", PLATFORM_FORM, "default"),
     "name": _path("ScheduleName", "name", "The name of a schedule.", NAME_FORM, "nightly"),
 }
-"""What a part of a path is, unless its route says so itself."""
+"""The descriptions of parts of a path, unless a route has its own."""
 
 
 def _header(what: str, schema: Mapping[str, Any] = STRING, *, always: bool = True) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Shapes:
         self._named: list[Any] = [Problem, Options, Failure, *self._kinds]
 
     def of(self, shape: Any) -> dict[str, Any]:
-        """A reference, or what is made of some."""
+        """A reference, or a schema made of several."""
         if isinstance(shape, tuple):
             return {"anyOf": [self.of(each) for each in shape]}
         self._named.append(shape)
@@ -222,7 +222,7 @@ def parameter(asked: Parameter, examples: bool) -> dict[str, Any]:
 
 
 def security_of(said: Endpoint) -> list[dict[str, list[str]]]:
-    """What may be shown for this route, and the scope it must be good for; for none, nothing."""
+    """The credentials that this route takes, and the scope they need; empty for a public route."""
     if said.scope is PUBLIC:
         return []
     scopes = [] if isinstance(said.scope, Open) else [str(said.scope)]
@@ -278,11 +278,11 @@ def codes_of(said: Endpoint, *, locked: bool) -> list[Code]:
 
 
 def of_the_door(said: Endpoint) -> set[Code]:
-    """What the guard refuses with, where there are keys."""
+    """The codes of the guard, where there are keys."""
     if said.scope is PUBLIC:
         return set()
     codes = {Code.UNAUTHORIZED, Code.RATE_EXCEEDED, Code.TOO_MANY_REQUESTS}
     if not isinstance(said.scope, Open):
         codes.add(Code.SCOPE_MISSING)
-    # Whose session it is, only the store knows; a stream says so in its own way.
+    # Sessions are in the store, so it must answer; a stream reports that with a comment instead.
     return codes | ({Code.TOO_MANY_STREAMS} if said.streams else OF_THE_STORE)

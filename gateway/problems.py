@@ -13,7 +13,7 @@ encode = json.Encoder().encode
 
 
 class Code(Enum):
-    """The word for a program: its status, and when it is used."""
+    """The code of a refusal, for programs: its status, and when it is used."""
 
     MALFORMED = 400, "not UTF-8, not JSON, not an object, nested more than 64 levels deep; not HTTP"
     UNAUTHORIZED = 401, "no valid key, ticket or session"

@@ -98,7 +98,7 @@ class Pulse:
         self.begin()
 
     def begin(self) -> None:
-        """Forget the process before."""
+        """Begin to watch a new process."""
         self._read()
         self._allowed = FIRST_LOOKS
         self.silent = 0  # looks since the last sign

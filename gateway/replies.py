@@ -69,7 +69,7 @@ def raw_reply(body: bytes, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def code_of(error: Exception) -> Code:
-    """The word for a program; the error's own sentence is for people."""
+    """The code of an error."""
     if isinstance(error, WrongState) and not State(error.state).ended:
         return Code.JOB_NOT_ENDED
     return next((code for kind, code in ANSWERS.items() if isinstance(error, kind)), Code.INTERNAL)
@@ -116,7 +116,7 @@ MAY_EXIST = (
 
 
 def told_of(error: Exception) -> str:
-    """The error's own sentence, unless it may say where our store is, or who we are there."""
+    """The error's own sentence, unless it may reveal the address or the user of the store."""
     if isinstance(error, NoStore) and not isinstance(error, NotReplicated):
         return "the store does not answer; try again"
     if isinstance(error, BadConfiguration) and not isinstance(error, UnfitStore):
@@ -158,7 +158,7 @@ class Interruption(Response):
 
 
 async def on_http(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: no such path, no such method."""
+    """Refusals of the router itself: no such path, no such method."""
     assert isinstance(error, HTTPException)
     code = Code[HTTPStatus(error.status_code).name]
     if code is not Code.METHOD_NOT_ALLOWED:
@@ -173,7 +173,7 @@ def fits(route: Route, request: Request) -> bool:
 
 
 async def on_departure(_: Request, __: Exception) -> Response:
-    """The client closed the connection in the middle of its request: this answer goes nowhere."""
+    """The client closed the connection in the middle of its request: this answer is not sent."""
     return Response(status_code=400)
 
 

@@ -66,7 +66,7 @@ READ, SUBMIT, ACT, ADMIN = Scope.READ, Scope.SUBMIT, Scope.ACT, Scope.ADMIN
 
 
 class Answer(Struct, frozen=True):
-    """One way in which a route answers well."""
+    """One successful answer of a route."""
 
     what: str
     shape: Any = None  # of the JSON, or of each event of a stream; a tuple: one of them; None: no JSON
@@ -81,7 +81,7 @@ class Answer(Struct, frozen=True):
 
 
 class Parameter(Struct, frozen=True):
-    """What a request may say beside its body."""
+    """A parameter of a request: in its path, its query or a header."""
 
     id: str  # in the document
     place: str  # path, query or header
@@ -93,12 +93,12 @@ class Parameter(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """A value with more to be said than that it is well."""
+    """A value with another status or with headers."""
 
     value: Any
     status: int | None = None  # else the first that the table has
     headers: Mapping[str, str] | None = None
-    tagged: bool = False  # it changes no more: a client that has it is not told again
+    tagged: bool = False  # it is final: a client that has it gets 304
 
 
 class Endpoint(Struct, frozen=True):
@@ -112,7 +112,7 @@ class Endpoint(Struct, frozen=True):
     examples: tuple[Any, ...] = ()
     asks: tuple[Parameter, ...] = ()  # beside what its path names
     refuses: tuple[Code, ...] = ()  # beside what follows from the rest
-    store: bool = True  # whether it says so when the store is away
+    store: bool = True  # whether it may be refused because the store is away
     builtin: bool = False  # it is for a built-in kind, and gone where these are left out
     handler: Handler | None = None
     takes: type[Body] | None = None
@@ -202,7 +202,7 @@ class Served(Route):
         self._begins = said.path.partition("{")[0]
 
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
-        """How a path begins rules out most routes, for a tenth of what the regular expression costs."""
+        """Compare the beginning of the path first: that rules out most routes at a tenth of the cost."""
         if not scope["path"].startswith(self._begins):
             return NO_MATCH
         found = super().matches(scope)
@@ -227,7 +227,7 @@ class Served(Route):
 
 
 def finder(said: Endpoint, reach: Reach) -> Callable[[Mapping[str, str]], tuple[Any, ...]]:
-    """What finds all that a path names."""
+    """The function that finds the objects that a path names."""
     if said.of_job:
         return lambda named: reach.job(named["job_id"])
     if said.of_platform:

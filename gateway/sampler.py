@@ -47,7 +47,7 @@ class Sampler:
     async def look(self) -> Sample:
         try:
             looked = await look_apart(self._transitions.store, self._platforms, self._count)
-        except TailraceError:  # the store is away, or does not let us in: those who ask hear of it
+        except TailraceError:  # the store is away, or refuses our credentials: requests report that
             return {}
         return {platform: tally for counts in looked.answers for platform, tally in counts.items()}
 

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, told when to let go of its streams and how to end."""
+"""The HTTP server: uvicorn, which ends its streams first when it is asked to end."""
 
 import asyncio
 import gc
@@ -153,10 +153,10 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def look(self, now: float) -> None:
-        """Let go of a client that keeps us waiting: for the rest of a request, or until it reads on."""
+        """Drop a client that is too slow: with the rest of a request, or with reading an answer."""
         try:
             unread = self.transport.get_write_buffer_size()
-        except RuntimeError:  # how uvloop says that it is gone already: we hear of it in a moment
+        except RuntimeError:  # how uvloop says that it is gone already: `connection_lost` follows
             return
         if self._patience.reads_too_slowly(now, unread, self._caps.read_seconds):
             self.transport.abort()
@@ -166,12 +166,12 @@ class Connection(HttpToolsProtocol):
         if unread or self.transport.is_closing() or not (answered or cycle.more_body):
             self._patience.sends_nothing()
             return
-        body = 0 if answered else self._body_bytes  # what comes of it after its answer is no merit
+        body = 0 if answered else self._body_bytes  # bytes that arrive after its answer do not count
         if self._patience.sends_too_slowly(now, (cycle, answered), body, self._caps.send_seconds):
             self._hang_up(problem(Code.TOO_SLOW, TOO_SLOW, {"Connection": "close"}))
 
     def send_400_response(self, msg: str) -> None:
-        """Bytes that are not HTTP get a problem too. It never gets into the answer to what came before it."""
+        """Bytes that are not HTTP get a problem too. It is never mixed into the answer to an earlier request."""
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         if answering and not cycle.response_started and not cycle.more_body:  # a whole request: answer it, and no more
@@ -181,7 +181,7 @@ class Connection(HttpToolsProtocol):
         self._hang_up(problem(Code.MALFORMED, NOT_HTTP, {"Connection": "close"}))
 
     def _hang_up(self, answer: Response) -> None:
-        """Say why, unless an answer to something else is under way, and close."""
+        """Send the reason, unless another answer is under way, and close."""
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         if not self.pipeline and not (answering and cycle.response_started):
@@ -200,7 +200,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Starlette, settings: GatewaySettings, pulse: int | None = None) -> None:
         """`pulse`: the end of a pipe where a parent listens for signs of life."""
-        # The library would cut streams off within half a second of a signal; ours say farewell when we close them.
+        # The library would cut streams off within half a second of a signal; ours end with a frame of ours.
         AppStatus.enable_automatic_graceful_drain = False
         strangers = None if settings.keys else Strangers(settings.origins)
         super().__init__(
@@ -212,7 +212,7 @@ class Server(uvicorn.Server):
                 loop="uvloop",
                 lifespan="on",
                 log_config=None,
-                log_level="error",  # it has a line for each request that is rubbish, and a stranger may send many
+                log_level="error",  # it logs a line for each malformed request, and an attacker may send many
                 access_log=False,  # it would log query strings
                 server_header=False,
                 proxy_headers=False,
@@ -235,13 +235,13 @@ class Server(uvicorn.Server):
         log.info("gateway_serves", url=" ".join(map(url_of, sockets or [])))
 
     def _beat(self, pulse: int) -> None:
-        """From the loop, as long as there is one: not from `on_tick`, which is silent while we start and drain."""
+        """Send signs of life while the loop runs: `on_tick` does not run at the start and while we drain."""
         with suppress(OSError):  # full, while the parent is frozen
             os.write(pulse, b".")
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat, pulse)
 
     async def main_loop(self) -> None:
-        """Whatever breaks here, the port is given back and the process ends, so that another can be started."""
+        """Whatever fails here, the port is freed and the process ends, so that another can be started."""
         try:
             await super().main_loop()
         except Exception:
@@ -300,7 +300,7 @@ def hold(found: socket.socket) -> socket.socket:
 
 
 def bind_beside(holder: socket.socket) -> socket.socket:
-    """Another socket at the same address: the kernel shares out new connections among those that listen there."""
+    """Bind another socket to the same address: the kernel shares out new connections among those that listen there."""
     listener = socket.socket(holder.family, holder.type, holder.proto)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return bound(listener, holder.getsockname())

@@ -49,7 +49,7 @@ class GatewaySettings(Struct, frozen=True):
             raise BadConfiguration(
                 f"{PROCESSES} is {self.processes}; it must be a whole number from 1 to {MOST_PROCESSES}"
             )
-        if self.processes > 1 and sys.platform != "linux":  # others do not share out what comes to one port
+        if self.processes > 1 and sys.platform != "linux":  # other systems do not share the connections of one port
             raise BadConfiguration(f"{PROCESSES} is {self.processes}; more than one needs Linux")
 
     @property
@@ -67,7 +67,7 @@ class GatewaySettings(Struct, frozen=True):
         port: int | None = None,
         processes: int | None = None,
     ) -> Self:
-        """From the environment; what is given here goes before it."""
+        """Read the environment; the arguments go before it."""
         env = environment or Environment()
         streams = StreamsSettings.read(env)
         try:

@@ -1,4 +1,4 @@
-"""Who may do what: API keys, of which only hashes are kept, each with scopes and, if it is limited, platforms."""
+"""API keys, of which only hashes are kept, each with scopes and, if it is limited, platforms."""
 
 import hashlib
 import hmac
@@ -23,11 +23,11 @@ _HASH = re.compile(r"sha256=([0-9a-fA-F]{64})")
 
 
 class Scope(StrEnum):
-    """What a key may be for."""
+    """The scope of a key: what it allows."""
 
-    SUBMIT = "submit"  # bring work
+    SUBMIT = "submit"  # submit jobs
     READ = "read"  # see jobs, platforms, workers, live or not
-    ACT = "act"  # change what is there: cancel, retry, drop, pause, resume, replay, schedules
+    ACT = "act"  # cancel, retry, drop, pause, resume, replay, schedules
     ADMIN = "admin"  # all of it, and restart
 
 
@@ -47,7 +47,7 @@ class Key(Struct, frozen=True):
 
 
 class Keys:
-    """Every key of this deployment. Several at once let an old one go on until everybody has the new one."""
+    """Every key of this deployment. Several at once let clients change from an old key to a new one."""
 
     def __init__(self, keys: Sequence[Key] = ()) -> None:
         self._keys = tuple(keys)
@@ -55,7 +55,7 @@ class Keys:
 
     @classmethod
     def read(cls, text: str, platforms: Iterable[str]) -> Self:
-        """From entries `KEY[:scopes[:platforms]]`. A wrong one is named by its place, never by what it says.
+        """Read entries `KEY[:scopes[:platforms]]`. An error names a wrong entry by its place, never by its text.
 
         A text without any entry is an error: the gateway would serve every caller.
         """
@@ -100,7 +100,7 @@ def new_secret() -> str:
 
 
 def entry_of(secret: str) -> str:
-    """How a configuration names a secret without saying it."""
+    """The entry that names a secret by its hash."""
     return f"sha256={hashlib.sha256(secret.encode()).hexdigest()}"
 
 
@@ -135,7 +135,7 @@ def _digest(secret: str, where: str) -> bytes:
 
 
 def bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
-    """What the header `Authorization` brings; None: there is no such header, empty: it brings nothing we know."""
+    """The secret in the header `Authorization`; None: there is no such header, empty: another scheme."""
     for name, value in headers:
         if name == b"authorization":
             scheme, _, secret = value.partition(b" ")

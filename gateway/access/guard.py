@@ -1,4 +1,4 @@
-"""The guard at the door: which callers are let through, and to which routes.
+"""The guard in front of the application: which callers are let through, and to which routes.
 
 It is there only when there are keys. It stands in front of everything, the short cut for histories too: a request
 without a credential gets no further. The scope a route needs is checked at the route itself, so that the two cannot
@@ -75,7 +75,7 @@ class Guard:
             except Refusal as refusal:
                 await refuse(refusal, scope, receive, send)
                 return
-            except KNOWN as error:  # the store does not answer: whose ticket or session this is, is not known
+            except KNOWN as error:  # the store does not answer: the owner of this ticket or session is not known
                 await self._away(error, scope)(scope, receive, send)
                 return
             whole, front = applications[key.platforms]
@@ -115,7 +115,7 @@ class Guard:
         return answer_to(error)
 
     async def _caller(self, scope: Scope) -> Key:
-        """Whose request this is. Raises a `Refusal`, or what the store has to say when it is away."""
+        """The key of a request. Raises a `Refusal`, or a `StoreError`."""
         headers = scope["headers"]
         secret = bearer(headers)
         if secret is not None:
@@ -135,7 +135,7 @@ class Guard:
 
 
 def name_of(scope: Scope) -> str:
-    """Which row of the table is asked for, as far as the path itself tells."""
+    """The route that a path names, as far as the path alone shows it."""
     return f"{'GET' if scope['method'] == 'HEAD' else scope['method']} {scope['path']}"
 
 
@@ -145,7 +145,7 @@ def pattern_of(rows: Iterable[Endpoint]) -> re.Pattern[str]:
 
 
 async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request that may still be on its way: what comes of its body is not kept, and not read for long."""
+    """Answer a request that may still be arriving: its body is thrown away, and read for a short time only."""
     brings_body = any(
         name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         for name, value in scope["headers"]

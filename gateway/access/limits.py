@@ -15,7 +15,7 @@ from tailrace.gateway.problems import Code, Refusal
 from tailrace.streams.process.settings import Environment
 
 BURST_SECONDS = 2.0  # of a key's rate that it may save up
-RETRY_SECONDS = 5  # when to come back to a place that is full
+RETRY_SECONDS = 5  # Retry-After, when a limit is reached
 BODY_BYTES = 10 * 1024  # that must arrive of a body from one look at its patience to the next
 LEAST_BODIES = 1024 * 1024  # the largest body of all must fit
 HELD = "tailrace.held"  # where a request's scope counts the bytes that it holds
@@ -47,7 +47,7 @@ class Caps(Struct, frozen=True):
 
 
 class Bucket:
-    """What is left of a key's rate."""
+    """The rest of a key's rate."""
 
     __slots__ = ("_filled", "_left", "_most", "_rate")
 
@@ -68,7 +68,7 @@ class Bucket:
 
 
 class Limits:
-    """Who takes how much just now, by the name of their key."""
+    """The requests and streams under way, by the name of their key."""
 
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
@@ -139,7 +139,7 @@ class Budget:
 
 
 class HeldBytes:
-    """What one request holds of the budget, until it is answered."""
+    """The bytes of the budget that one request holds until it is answered."""
 
     __slots__ = ("_budget", "bytes")
 
@@ -169,7 +169,7 @@ class Patience:
     __slots__ = ("_body", "_mark", "_reading_since", "_sending_since", "_unread")
 
     def __init__(self) -> None:
-        self._mark: object = self  # what it was sending at the last look; at first, nothing we know
+        self._mark: object = self  # the request that it was sending at the last look; None at first
         self._sending_since = 0.0
         self._body = 0
         self._unread = 0

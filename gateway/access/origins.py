@@ -1,4 +1,4 @@
-"""Which web pages may speak to us: a browser sends requests for any page it shows, with whatever it holds of us."""
+"""Which web pages may send requests: a browser sends them for any page it shows, with the cookies that it has."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -96,7 +96,7 @@ class Strangers:
         self._hosts = {origin.partition("://")[2].encode() for origin in allowed}  # a proxy of ours passes them on
 
     def refusal(self, host: bytes, method: bytes, headers: Sequence[tuple[bytes, bytes]]) -> ASGIApp | None:
-        """What to answer instead, if anything."""
+        """The refusal to answer with, or None."""
         if host and not is_local_name(host) and host.lower() not in self._hosts:
             return ELSEWHERE
         if method not in (b"GET", b"HEAD", b"OPTIONS") and not is_ours(headers, self._allowed, cookie=False):

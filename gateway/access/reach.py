@@ -1,4 +1,4 @@
-"""What a caller may reach: the one place where the jobs and platforms that a request names are looked up.
+"""Looks up the jobs and platforms that a request names, among those that its caller may reach.
 
 A key that is limited to platforms has an application of its own, whose reach ends with them: to it the others are not
 there.
@@ -56,7 +56,7 @@ class Reach:
         return (self._keys(platform), key) if platform in self._platforms else None
 
     def job(self, job_id: str) -> tuple[PlatformKeys, str]:
-        """The same, or it raises `JobNotFound`."""
+        """The keys of the job, as `find`. Raises `JobNotFound`."""
         job = self.find(job_id)
         if job is None:
             raise JobNotFound(job_id[:100])

@@ -1,4 +1,4 @@
-"""What a browser shows instead of a key: a ticket for one look at one job, or the cookie of a session.
+"""Credentials of browsers, instead of a key: a ticket for one stream of one job, or the cookie of a session.
 
 Both are random and live in the store under their hash, so every gateway honours them, and a ticket only once.
 """
@@ -30,15 +30,15 @@ class Pouch:
         self._store = store
 
     async def issue(self, job_id: str, key: Key | None) -> str:
-        """A ticket for one look at this job, paid by this key."""
+        """A ticket for one stream of this job, counted for this key."""
         ticket = TICKET_MARK + secrets.token_urlsafe(24)
         held = f"{key.name if key else ''} {job_id}"
         await keep_ticket(self._store, hashed(ticket), held, TICKET_SECONDS)
         return ticket
 
     async def redeem(self, ticket: str, job_id: str) -> str | None:
-        """The name of the key that paid. Whatever the answer is, the ticket is gone."""
-        if not _TICKET.fullmatch(ticket):  # the store is not asked for what was never given out
+        """The name of the key that it counts for. In any case the ticket is used up."""
+        if not _TICKET.fullmatch(ticket):  # not a ticket of ours: the store need not be asked
             return None
         held = await take_ticket(self._store, hashed(ticket)) or ""
         name, _, wanted = held.partition(" ")
@@ -65,7 +65,7 @@ def hashed(secret: str) -> str:
 
 
 def cookie_of(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """Our cookie among all that a browser holds for this host; those of others may be written in any way."""
+    """Our cookie among all that a browser holds for this host; others may have any form."""
     for name, value in headers:
         if name == b"cookie":
             for part in value.split(b";"):

@@ -23,11 +23,11 @@ class NotHTTP(Exception):
 
 
 class NotTrusted(Exception):
-    """The other side is not the one we want, or speaks no TLS: another try would find the same."""
+    """The server has the wrong certificate, or speaks no TLS: another try would fail in the same way."""
 
 
 def read_address(url: str) -> SplitResult:
-    """Where the gateways are: scheme, host and port, and the folder in front of every path."""
+    """The address of the gateway: scheme, host and port, and the folder in front of every path."""
     try:
         parts = urlsplit(url)
         strange = parts.port == 0 or parts.query or parts.fragment or "@" in parts.netloc
@@ -56,7 +56,7 @@ class Exchange:
     async def get(
         cls, address: SplitResult, path: str, headers: Mapping[str, bytes], tls: ssl.SSLContext | None
     ) -> "Exchange":
-        """Ask, and return when the head of the answer is here.
+        """Send a request, and return when the head of the answer is here.
 
         Raises OSError when there is no answer, NotTrusted and NotHTTP.
         """

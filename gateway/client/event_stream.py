@@ -15,7 +15,7 @@ class TooLarge(ValueError):
 
 
 class Frame(NamedTuple):
-    """One thing that was told."""
+    """One frame of a stream."""
 
     event: str  # `message` when the frame names none
     id: str  # the newest id of the stream so far, of this frame or of one before it

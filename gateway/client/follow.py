@@ -6,7 +6,7 @@ What is raised is one tree; wrong arguments are a ValueError.
     ├── NoSuchJob              no job of that id is kept, or the key is not for its platform
     ├── GatewayRefused         asking again would not help: `status` and `code` say why
     ├── GatewayAway            no gateway answered for as long as the caller has patience
-    ├── HistoryReset           what was told is no longer the history of the job
+    ├── HistoryReset           the events so far are no longer the history of the job
     └── NotAGateway            something else answers at the address
 
 It stands apart from `streams.errors`: to follow a job over HTTP takes no store, and `streams` imports redis.
@@ -65,15 +65,15 @@ class GatewayRefused(FollowError):
 
 
 class GatewayAway(FollowError):
-    """No gateway let the job be followed for so long that the caller's patience is over."""
+    """No gateway has let the job be followed for `patience_seconds`."""
 
 
 class HistoryReset(FollowError):
-    """The store lost events that were told already, or never had the event `after`: follow from the beginning."""
+    """The store lost events that were shown already, or never had the event `after`: follow from the beginning."""
 
 
 class NotAGateway(FollowError):
-    """What answers at the address does not speak as a gateway does."""
+    """The server at this address does not answer as a gateway does."""
 
 
 async def follow(
@@ -110,7 +110,7 @@ class Later(ConnectionError):
 
 
 class Following:
-    """What `follow` keeps from one connection to the next."""
+    """The state of `follow` from one connection to the next."""
 
     def __init__(
         self,
@@ -148,7 +148,9 @@ class Following:
         """The next events, as many as came together; none: the job has ended."""
         while not self._over:
             if self._reset:
-                sentence = f"what was told of job {self._job} is not its history any more; follow it from its beginning"
+                sentence = (
+                    f"the events so far are no longer the history of job {self._job}; follow it from its beginning"
+                )
                 raise HistoryReset(sentence, self._job)
             try:
                 if events := self._take(await self._receive()):
@@ -260,7 +262,7 @@ class Following:
         self._failures = 0
 
     async def _rest(self, error: OSError) -> None:
-        """Stay away for a while, longer after each failure; a random time, so that many clients do not come at once."""
+        """Wait before the next try, longer after each failure; a random time, so that clients do not come together."""
         await self.aclose()
         reason = str(error) or "nothing was heard"
         longest = min(LONGEST_PAUSE_SECONDS, self._retry_seconds * 2 ** min(self._failures, 10))

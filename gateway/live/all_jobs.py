@@ -23,10 +23,10 @@ from tailrace.gateway.live.frames import (
 from tailrace.gateway.live.live import Live
 from tailrace.gateway.live.outlets import StreamConnection, connection_of
 
-MOST_BYTES = 1024 * 1024  # that one client may leave unread
+MOST_BYTES = 1024 * 1024  # that a client may have unread
 SEND_BYTES = 64 * 1024  # of one send: these are copied, so a slow client may not hold more of them
-FAREWELL_SECONDS = 2.0  # on a server that is not ours: the library waits for our farewell before it cuts streams off
-FEED_SECONDS = 1.0  # for the feed to be read again, when this is the first client
+FAREWELL_SECONDS = 2.0  # on a server that is not ours: the library waits for our last frame before it cuts streams off
+FEED_SECONDS = 1.0  # to wait until the feed is read, for the first client
 
 
 class AllJobsStream(EventSourceResponse):
@@ -63,7 +63,7 @@ class AllJobsStream(EventSourceResponse):
         with self._live.telling(self), self._lifetime:
             with anyio.move_on_after(FEED_SECONDS):
                 await self._live.heard.wait()
-            # A client that has the head may act at once and expects to hear of that, but of nothing before it.
+            # A client that has the head may act at once and expects the events of that, but none before it.
             self._unsent, self._unsent_bytes = [], 0
             self._live.counters.clients += 1
             try:
@@ -106,7 +106,7 @@ class AllJobsStream(EventSourceResponse):
         self._news.set()
 
     def take(self) -> bytes:
-        """What to send next, as far as it fits into one send."""
+        """The next frames, as many as fit into one send."""
         self._news.clear()
         stop, size = len(self._unsent), self._unsent_bytes
         while size > SEND_BYTES and stop > 1:
@@ -119,7 +119,7 @@ class AllJobsStream(EventSourceResponse):
         return frames
 
     def close(self) -> None:
-        """Have the client's task say farewell, unless it waits for a client that does not read."""
+        """Have the client's task send the last frame, unless it waits for a client that does not read."""
         if self._connection.flow.write_paused if self._connection else self._sending:
             self._cut()
         self._news.set()

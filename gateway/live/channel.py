@@ -10,11 +10,11 @@ from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Hint
 from tailrace.streams.replies import LogPart
 
-CHUNK_BYTES = 64 * 1024  # one send: what a slow client may hold up of our memory
+CHUNK_BYTES = 64 * 1024  # one send: the memory that a slow client may hold
 
 
 class Watcher(Protocol):
-    """Is called when a channel changed."""
+    """An object that is called when a channel changed."""
 
     def wake(self) -> None: ...
 
@@ -121,7 +121,7 @@ class Channel:
         self.generation = 0  # counts how often what was shown turned out not to be the history
         self.gone = False  # the job is no longer kept
         self.reading = False  # a read of the log is under way: only it may change the channel
-        self._heard = 0.0  # when the feed or the log last told of it
+        self._heard = 0.0  # when the feed or the log was last read for it
         self._wanted: int | None = None  # the number of the event to begin behind
         self._held: HeldFrames | None = None
         self._draft: HeldFrames | None = None  # another beginning, as far as it was read
@@ -138,7 +138,7 @@ class Channel:
 
     @property
     def frames(self) -> list[bytes]:
-        """What it holds, from behind its base on."""
+        """The frames that it holds, from behind its base on."""
         return self._held.frames if self._held else []
 
     @property
@@ -148,7 +148,7 @@ class Channel:
 
     @property
     def quiet_seconds(self) -> float:
-        """How long ago the feed or the log last told of it."""
+        """How long ago the feed or the log was last read for it."""
         return time.monotonic() - self._heard
 
     @property

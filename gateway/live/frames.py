@@ -1,4 +1,4 @@
-"""The frames of our event streams as bytes: how a frame is written is said here alone."""
+"""The frames of our event streams as bytes; no other module writes frames."""
 
 import random
 from collections.abc import Sequence
@@ -58,15 +58,15 @@ def frames_of(platform: str, hints: Sequence[Hint]) -> list[JobFrame]:
 
 
 def greeting() -> bytes:
-    """When to come back after a broken connection: a random time, so that many clients do not come at once."""
+    """The pause before a reconnect: a random time, so that many clients do not come at once."""
     return b"retry: %d\n\n" % random.randint(500, 1500)
 
 
 def farewell() -> bytes:
-    """The gateway closes the stream: come back, to another gateway."""
+    """The last frame when the gateway closes the stream: reconnect, to another gateway."""
     return b": this gateway ends; come back\nretry: %d\n\n" % random.randint(500, 2500)
 
 
 def store_away() -> bytes:
-    """Not 503: a browser's EventSource would give up for ever."""
+    """The frames while the store is away. Not 503: a browser's EventSource would give up for ever."""
     return b": the store does not answer; come back\nretry: %d\n\n" % random.randint(2000, 4000)

@@ -66,7 +66,7 @@ class KeptHistories:
                 told = await self._read(keys, key)
             except Exception as error:
                 answer.set_exception(error)
-                answer.exception()  # if all clients have left, asyncio would complain that it was never looked at
+                answer.exception()  # if all clients have left, asyncio would warn that its error was never read
                 continue
             if told.etag is not None:
                 self._keep(job_id, told, begun + KEPT_SECONDS)

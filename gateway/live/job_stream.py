@@ -26,7 +26,7 @@ PATH: Final = "/research/stream/"
 
 
 class Stream(Response):
-    """The answer to one client: a cursor into a channel, and what the client has to be told beside the events."""
+    """The answer to one client: a cursor into a channel, and the frames beside the events."""
 
     def __init__(self, live: Live, keys: PlatformKeys, key: str, last_id: str, ping_seconds: float) -> None:
         super().__init__(status_code=200, headers=HEADERS)
@@ -70,7 +70,7 @@ class Stream(Response):
         await self._outlet.end()
 
     async def _resume(self, channel: Channel) -> int | None:
-        """Where this client goes on; None: its last id is not in this history."""
+        """The cursor at which this client resumes; None: its last id is not in this history."""
         if not self._last_id:
             return 0
         cursor = channel.cursor_after(self._last_id)
@@ -84,7 +84,7 @@ class Stream(Response):
         return cursor
 
     def wake(self) -> None:
-        """Send what there is, as far as the client takes it."""
+        """Send the next frames, as many as the client takes."""
         if self._slow:
             if self._live.closing:
                 self._cut()
@@ -134,7 +134,7 @@ class Stream(Response):
         self._timer = loop.call_later(self._ping_seconds, self._pulse, loop)
 
     def _next(self) -> tuple[Sequence[bytes], bool]:
-        """What to send now, and whether it is the last. Events come apart from the rest, because they are shared."""
+        """The frames to send now, and whether they are the last. Events come apart, because they are shared."""
         if self._departed or self._outlet.closed:
             return (), True
         if self._live.closing:

@@ -21,7 +21,7 @@ CLOSING = "this gateway ends"
 
 
 class Hearing:
-    """Which feeds are read now: whatever happens on their platforms is heard, or doubted."""
+    """Which feeds are read now: their events arrive, or are known to be missing."""
 
     def __init__(self) -> None:
         self._read: dict[str, bool] = {}  # by platform
@@ -46,7 +46,7 @@ class Hearing:
 
 
 class Listener(Protocol):
-    """Wants to hear of every job of some platforms."""
+    """An object that gets every event of some platforms."""
 
     def wants(self, platform: str) -> bool: ...
     def hear(self, frames: Sequence[JobFrame]) -> None: ...
@@ -137,7 +137,7 @@ class Live:
         await done
 
     def hear(self, platform: str, hints: Sequence[Hint]) -> None:
-        """Pass on what the feed says."""
+        """Pass an event of the feed on to its channel and to listeners."""
         if listeners := [each for each in self._listeners if each.wants(platform)]:
             frames = frames_of(platform, hints)
             for listener in listeners:
@@ -196,7 +196,7 @@ class Live:
                 await self._more.wait()
 
     def _group(self, channel: Channel) -> LogReader:
-        """What reads the log of a job: one reader for all, or on a cluster one for each slot."""
+        """The reader of a job's log: one for all, or on a cluster one for each slot."""
         tag = channel.keys.tag if self._store.clustered else ""
         if tag not in self._readers:
             self._readers[tag] = LogReader(self._store)

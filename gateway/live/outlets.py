@@ -1,4 +1,4 @@
-"""Where a stream writes: straight to a connection of our own server, or through the `send` of any ASGI server."""
+"""How a stream writes: straight to a connection of our own server, or through the `send` of any ASGI server."""
 
 import asyncio
 from typing import Final, Protocol
@@ -13,14 +13,14 @@ CONNECTION: Final = "tailrace.connection"  # where the state of a request's scop
 
 
 class StreamConnection(Protocol):
-    """What a stream needs of a connection of our own server."""
+    """The part of a connection of our own server that a stream uses."""
 
     transport: asyncio.Transport
     flow: FlowControl
 
 
 class Outlet(Protocol):
-    """What a stream needs to reach one client, once the head of its answer is sent."""
+    """Writes a stream to one client, once the head of its answer is sent."""
 
     @property
     def full(self) -> bool:

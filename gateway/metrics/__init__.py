@@ -1,1 +1,1 @@
-"""What a gateway counts, and how Prometheus gets it together with what the store holds."""
+"""Metrics of a gateway: its own counters, and the counts in the store."""

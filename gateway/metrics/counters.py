@@ -1,4 +1,4 @@
-"""What this process counts while it serves."""
+"""The counters of this process."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from msgspec import Struct, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ROUTE: Final = "tailrace.route"
-"""Where a request notes which route it met: its path as the table has it, never as the client wrote it."""
+"""The key in a request's scope for its route: the path of the table, never the one that the client sent."""
 
 
 class GatewayCounters(Struct):
@@ -18,7 +18,7 @@ class GatewayCounters(Struct):
 
 
 class CountedAnswers:
-    """Stands before an application. What meets no route, or is refused before it does, counts as `other`."""
+    """Middleware that counts answers. A request without a route, or refused before its route, counts as `other`."""
 
     def __init__(self, app: ASGIApp, counters: GatewayCounters) -> None:
         self._app = app

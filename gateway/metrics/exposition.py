@@ -1,4 +1,4 @@
-"""The metrics of one answer: what the store holds now, and what this process has done."""
+"""The metrics of one answer: counts in the store now, and the counters of this process."""
 
 import platform
 import time
@@ -19,7 +19,7 @@ OUTCOMES = ("completed", "failed", "cancelled")
 
 
 class ProcessCounts(Struct, frozen=True):
-    """What the answering process has done since it started."""
+    """The counts of the answering process since it started."""
 
     number: int  # of several that share a port
     watched_jobs: int

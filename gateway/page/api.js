@@ -33,7 +33,7 @@ export const act = (path, body = {}) =>
 export const leave = (path) => send(path, { method: "DELETE" });
 
 const LONGEST_MS = 15_000;
-const OFFLINE_MS = 10_000; // without an answer for this long it is more than a hiccup
+const OFFLINE_MS = 10_000; // without an answer for this long the page says that it is offline
 
 // Doubles each time, with some chance, so that pages do not come back all at once.
 export const pause = (failures) => Math.min(LONGEST_MS, 500 * 2 ** failures) * (0.8 + 0.4 * Math.random());

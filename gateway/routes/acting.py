@@ -1,4 +1,4 @@
-"""Acting on one job: cancel, retry, drop. The answer is what the store decided."""
+"""Acts on one job: cancel, retry, drop."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ from tailrace.streams.words import JobId
 
 route = group("jobs")
 
-HEARD_SECONDS = 2  # a running attempt hears that it is to stop with the next beat of its consumer
+HEARD_SECONDS = 2  # a running attempt is cancelled with the next beat of its consumer
 NOT_SO = (Code.JOB_ENDED, Code.JOB_NOT_ENDED)
 
 

@@ -1,4 +1,4 @@
-"""Events: all that happened to a job so far, and the same events as they happen, of one job or of many."""
+"""Events: the history of a job, and live streams of one job or of many."""
 
 from typing import Final
 
@@ -56,7 +56,7 @@ def short_cut(backend: Backend, app: ASGIApp) -> ASGIApp:
     """The application, with a short cut for whole histories: no middleware, no route, no request, no response.
 
     Clients ask for them again and again, and all these objects cost many times the answer. Whatever is not as plain as
-    that goes the usual way.
+    that takes the usual way.
     """
     kept, find = backend.kept_histories, backend.reach.find
 
@@ -82,7 +82,7 @@ def short_cut(backend: Backend, app: ASGIApp) -> ASGIApp:
             except KNOWN as error:
                 await answer_to(error)(scope, receive, send)
                 return
-            except Exception:  # a bug, or a damaged job: the application has a way to tell that
+            except Exception:  # a bug, or a damaged job: the application answers for that
                 await app(scope, receive, send)
                 return
         body, etag = told
@@ -122,7 +122,7 @@ async def history_of_job(backend: Backend, request: Request, keys: PlatformKeys,
     limit = limit_of(text, MOST) if (text := query.get("limit")) else None
     attempt, after = query.get("attempt"), query.get("after", "")
     if attempt not in {None, "", "current"}:
-        raise WrongField("attempt", "must be `current`", attempt)
+        raise WrongField("attempt", "must be `current`")
     if limit or attempt or after:
         told = told_of(await backend.histories.page(keys, key, after, limit, current=bool(attempt)))
     else:

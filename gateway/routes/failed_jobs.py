@@ -63,14 +63,14 @@ class ErrorGroup(Struct, frozen=True):
 
 
 class Replayed(Struct, frozen=True):
-    """How many were tried again, and how many that match are still there."""
+    """How many jobs were retried, and how many matching ones are left."""
 
     replayed: Count
     left: Count
 
 
 class DroppedMany(Struct, frozen=True):
-    """How many were removed, and how many that match are still there."""
+    """How many jobs were removed, and how many matching ones are left."""
 
     dropped: Count
     left: Count

@@ -31,7 +31,7 @@ AGAIN_SECONDS = 1  # after which a client that brought a job may look how it doe
 
 
 class Links(Struct, frozen=True):
-    """Where to go from here."""
+    """Links to the job's other routes."""
 
     self: str
     stream: str
@@ -50,7 +50,7 @@ def where(job_id: str) -> dict[str, str]:
 
 
 class JobLimits(Struct, frozen=True):
-    """What the job was given, else what its platform gives; null: no limit."""
+    """The limits of the job, else those of its platform; null: no limit."""
 
     attempts: Count
     crashes: Count
@@ -60,7 +60,7 @@ class JobLimits(Struct, frozen=True):
 
 
 class CalledOff(Struct, frozen=True):
-    """Who called a job off, and why."""
+    """The cancellation of a job: by whom and why."""
 
     by: str | None
     reason: str | None
@@ -110,7 +110,7 @@ class StepsSeen(Struct, frozen=True):
 
 
 class StepSeen(Struct, frozen=True):
-    """What one of them gave."""
+    """The saved value of a step."""
 
     jobId: JobId
     name: str
@@ -131,13 +131,13 @@ async def show_job(backend: Backend, _: Request, keys: PlatformKeys, key: str) -
 
 @route("GET", "/api/v2/jobs/running", READ, ok("Both.", RunningNow, "success"))
 async def list_running(backend: Backend, _: Request) -> RunningNow:
-    """What runs, and how many wait."""
+    """Running jobs, and how many wait."""
     return (await take_census(backend.store, backend.platforms)).shown()
 
 
 @route("GET", "/api/jobs/{job_id}/args", READ, ok("The args.", ArgsSeen))
 async def args_of_job(backend: Backend, _: Request, keys: PlatformKeys, key: str) -> ArgsSeen:
-    """What a job was asked with."""
+    """The args of a job."""
     record = await read_record(backend.store, keys, key)
     args = await read_args(backend.store, keys, record)
     return ArgsSeen(record.id, args is not None, Raw(args or b"null"))
@@ -202,14 +202,14 @@ def facts_of(record: Record) -> dict[str, Any]:
 
 
 def limits_of(record: Record, policy: Policy) -> JobLimits:
-    """What the job was given, else what the policy of its platform gives; None: no limit."""
+    """The limits of the job, else those of its platform's policy; None: no limit."""
     rules = rules_for(policy, record.options)
     timeout, lifetime = rules.timeout_seconds or None, rules.lifetime_seconds or None
     return JobLimits(rules.attempts, rules.max_crashes, rules.max_starts, timeout, lifetime)
 
 
 def cancel_of(record: Record, end: End) -> CalledOff | None:
-    """Who called the job off and why; of a running job: who asked it to stop."""
+    """The cancellation of a job, or the request to a running one: by whom and why."""
     if record.state is State.CANCELLED:
         return CalledOff(end.by, end.reason)
     if record.state is State.RUNNING and record.cancel is not None:

@@ -1,4 +1,4 @@
-"""Metrics: what the store holds at this moment, true after any crash, and what the answering process has done."""
+"""Metrics: counts in the store at this moment, and the counters of the answering process."""
 
 from starlette.requests import Request
 from starlette.responses import Response

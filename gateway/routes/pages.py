@@ -1,4 +1,4 @@
-"""The page: files that never change while we run, served with the headers that keep it shut to everybody else."""
+"""The page: files that never change while we run, served with headers that keep other sites out."""
 
 from functools import lru_cache, partial
 from pathlib import Path
@@ -128,7 +128,7 @@ def send_file(request: Request, name: str, more: dict[str, str] | None = None) -
 
 
 def read(path: Path, mounted_at: str) -> Forms:
-    """A file of the page; the commands it names are those that a person types here.
+    """A file of the page, with commands as they are typed in this installation.
 
     Only HTML has absolute paths: scripts find the others from where they lie themselves.
     """

@@ -1,4 +1,4 @@
-"""Platforms: each at a glance, its jobs by state, and starting or stopping the flow."""
+"""Platforms: an overview of each, its jobs by state, pause and resume, and its policy."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -66,7 +66,7 @@ class PlatformSeen(Overview, frozen=True, kw_only=True, rename="camel"):
 
 
 class PlatformAndPolicy(PlatformSeen, frozen=True, kw_only=True, rename="camel"):
-    """A platform at a glance, and the rules it lives by."""
+    """A platform at a glance, and its policy."""
 
     policy: Policy
 
@@ -167,10 +167,8 @@ async def list_jobs(backend: Backend, request: Request, keys: PlatformKeys) -> J
     """The jobs of one platform and state, page by page."""
     asked = request.query_params.get("state")
     if asked is None or asked not in STATES:
-        words = ", ".join(STATES)
-        if asked is None:
-            raise WrongField("state", f"is missing; write one of {words}")
-        raise WrongField("state", f"must be one of {words}", asked)
+        missing = "is missing; it " if asked is None else ""
+        raise WrongField("state", f"{missing}must be one of {', '.join(STATES)}")  # a query may hold a secret
     limit, after = paging(request)
     return page_of(await listing.list_jobs(backend.store, keys, STATES[asked], limit, after))
 
@@ -183,7 +181,7 @@ async def list_jobs(backend: Backend, request: Request, keys: PlatformKeys) -> J
     examples=({"by": "night shift"},),
 )
 async def pause_platform(backend: Backend, _: Request, keys: PlatformKeys, body: ActBody) -> Pause:
-    """Start no more jobs; what runs goes on."""
+    """Start no more jobs; running jobs go on."""
     paused = await backend.actions.pause(keys.platform, by=body.by)
     return Pause(keys.platform, True, paused.by, paused.since)
 
@@ -197,7 +195,7 @@ async def resume_platform(backend: Backend, _: Request, keys: PlatformKeys, body
 
 @route("GET", "/api/audit", READ, ok("A page, newest first.", AuditPage, None), asks=(ON, AT_MOST, BEFORE))
 async def list_acts(backend: Backend, request: Request) -> AuditPage:
-    """Who did what.
+    """The audit: who did what.
 
     Pause, resume, restart, cancel, retry, drop, replay and changes of policies; the last thousand of each platform.
     """
@@ -213,12 +211,12 @@ async def seen(presence: Presence, request: Request) -> list[ConsumerPresence]:
     """The consumers. A gateway that does not know them yet waits for a beat, unless the request says `wait=0`."""
     wait = request.query_params.get("wait", "1")
     if wait not in {"0", "1"}:
-        raise WrongField("wait", "must be 0 or 1", wait)
+        raise WrongField("wait", "must be 0 or 1")
     return await presence.see() if wait == "1" else await presence.glance() or []
 
 
 def paging(request: Request) -> tuple[int, str]:
-    """How many, and after which place."""
+    """The query parameters `limit` and `after`."""
     text = request.query_params.get("limit")
     after = request.query_params.get("after", "")
     if len(after) > 200:

@@ -1,4 +1,4 @@
-"""This gateway itself: whether it lives, whether it can work, and the store behind it."""
+"""This gateway itself: alive, ready, and the store behind it."""
 
 from typing import Any, Literal
 

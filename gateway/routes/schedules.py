@@ -110,6 +110,6 @@ async def resume_schedule(backend: Backend, request: Request, platform: str, nam
 
 @route("DELETE", ONE, ACT, {204: Answer(NO_CONTENT, media=())}, refuses=(Code.SCHEDULE_NOT_FOUND,))
 async def remove_schedule(backend: Backend, request: Request, platform: str, name: str, _: Nothing) -> Response:
-    """Forget a schedule; jobs it has submitted stay."""
+    """Remove a schedule; jobs it has submitted stay."""
     await backend.schedules.remove(platform, name, by=caller_of(request))
     return Response(status_code=204)

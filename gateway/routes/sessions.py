@@ -1,4 +1,4 @@
-"""Who is asking: sign in, what may I do, sign out; and tickets, which a browser shows instead of a key."""
+"""Sessions: sign in, sign out, what the caller may do; and tickets for streams in a browser."""
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -41,7 +41,7 @@ class SessionBody(Body, frozen=True):
 
 
 class Caller(Struct, frozen=True):
-    """What the caller may do. `key` is the public name of its key, null without keys; `platforms` null means all.
+    """The rights of the caller. `key` is the public name of its key, null without keys; `platforms` null means all.
 
     `kinds`: the built-in kinds that this gateway accepts. It does not know the kinds of your own handlers.
     """
@@ -99,7 +99,7 @@ async def sign_in(backend: Backend, request: Request, body: SessionBody) -> Repl
 
 @route("GET", "/api/session", ANY, ok("What it may do.", Caller))
 async def who_am_i(backend: Backend, request: Request) -> Caller:
-    """What the caller may do."""
+    """The rights of the caller."""
     return _told(backend, request.scope.get(CALLER))
 
 
@@ -117,7 +117,7 @@ def cookie_path() -> str:
 
 
 def _told(backend: Backend, key: Key | None) -> Caller:
-    """What the caller may do, and which built-in kinds this gateway accepts; without keys the caller may do all."""
+    """The rights of the caller, all without keys, and the built-in kinds that this gateway accepts."""
     scopes = list(Scope) if key is None else [scope for scope in Scope if key.may(scope)]
     platforms = sorted(key.platforms) if key and key.platforms is not None else None
     return Caller(key.name if key else None, scopes, platforms, backend.settings.kinds.built_in)

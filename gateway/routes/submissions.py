@@ -1,4 +1,4 @@
-"""Submissions: the routes that bring work, each with the body it takes."""
+"""The routes that submit jobs, each with the body it takes."""
 
 import base64
 import hashlib
@@ -44,7 +44,7 @@ TRACED: Final = Parameter(
 )
 REPLAYED: Final = "Idempotency-Replayed"
 NEW_WORK: Final = (Code.OTHER_BODY, Code.STORE_FULL, Code.PLATFORM_FORBIDDEN)
-BY_JOB_ID: Final = {"id": "jobId"}  # how a body names the field, where it has another name there
+BY_JOB_ID: Final = {"id": "jobId"}  # the name of a field in the body, where it differs
 JOB: Final = {"platform": "default", "kind": "scan", "args": {"params": {"product_ids": ["p-1"]}}}
 
 
@@ -73,7 +73,7 @@ class JobBody(Options, Body, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class BulkBody(Body, frozen=True):
-    # Each is decoded for itself: one that is wrong does not spoil the others.
+    # Each is decoded by itself: a wrong one does not affect the others.
     jobs: Annotated[list[Any], Meta(max_length=BULK, extra_json_schema={"items": like(JobBody)})]
 
 
@@ -146,7 +146,7 @@ class BulkAccepted(Struct, frozen=True):
 
 
 def brings(path: str, shape: type[Struct], *examples: Any, inside: str | None = None, builtin: bool = True) -> Endpoint:
-    """The decorator of a route that brings one job; `builtin`: of a kind that comes with Tailrace."""
+    """The decorator of a route that submits one job; `builtin`: of a kind that comes with Tailrace."""
     answers = accepted("Accepted.", shape, inside, REPLAYED)
     return route(
         "POST", path, SUBMIT, answers, examples=examples, asks=(ONCE, TRACED), refuses=NEW_WORK, builtin=builtin
@@ -186,7 +186,7 @@ async def execute_workflow(backend: Backend, request: Request, body: WorkflowBod
     platform = body.params.get("platform", "default")
     if not isinstance(platform, str):
         raise WrongField("params.platform", "must be a string")
-    # A declared kind takes the params as its args. All else, and `scan` too, is a scan told which workflow it is.
+    # A declared kind takes the params as its args. Any other workflow, also `scan`, is a scan with that id.
     kind = body.workflow_id if body.workflow_id in KINDS else "scan"
     names = {"id": "jobId", "platform": "params.platform", "args": "params", "kind": "workflow_id"}
     args: dict[str, Any] = {name: value for name, value in body.params.items() if name != "platform"}
@@ -237,7 +237,7 @@ async def submit_jobs(backend: Backend, request: Request, body: BulkBody) -> Rep
     results = [item if isinstance(item, WrongField) else next(answers) for item in asked]
     refused = sum(isinstance(result, Refused) for result in results)
     lines = [line(*each) async for each in in_turns(enumerate(results))]
-    again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no one place to look for all of them
+    again = {"Retry-After": str(AGAIN_SECONDS)}  # there is no single Location for all of them
     return Reply(BulkAccepted(len(results) - refused, refused, lines), headers=again)
 
 
@@ -311,7 +311,7 @@ def key_of(request: Request, given: str | None, field: str) -> str | None:
 
 
 def submission_of(item: Any, request: Request) -> Submission | WrongField:
-    """What one job of many asks for, or what is wrong with it."""
+    """The submission of one job of many, or its error."""
     try:
         body = msgspec.convert(item, JobBody)
         return Submission(body.platform, body.kind, body.args, body.id, traced(request, options_of(body)))
@@ -339,6 +339,6 @@ def renamed(name: str, names: Mapping[str, str]) -> str:
 
 
 def headers_of(job: Submitted) -> dict[str, str]:
-    """Where the job is, and whether this very request was accepted before; a dedupe key of another job is not that."""
+    """`Location`, and `Idempotency-Replayed` for a request that was accepted before."""
     again = job.replayed and not job.deduplicated
     return {**where(job.id), **({REPLAYED: "true"} if again else {})}

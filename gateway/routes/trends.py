@@ -35,7 +35,7 @@ class Trends(Struct, frozen=True):
 
 @route("GET", "/api/trends", READ, ok("A line for each platform.", Trends), store=False)
 async def list_trends(backend: Backend, _: Request) -> Trends:
-    """How deep the lines were and how many jobs ended, of late."""
+    """How many jobs waited and ended in the last ten minutes."""
     samples = list(backend.sampler.samples)
     lines = {platform: line_of(platform, samples) for platform in backend.platforms}
     return Trends(backend.sampler.every_seconds, lines)

@@ -80,7 +80,7 @@ async def list_workers(backend: Backend, request: Request) -> WorkersSeen:
 )
 async def restart_workers(backend: Backend, request: Request, keys: PlatformKeys, body: ActBody) -> Reply:
     """Ask the consumers of a platform to drain and end; their supervisor starts them again."""
-    # The same Idempotency-Key is the same request: a client that heard no answer may ask again.
+    # The same Idempotency-Key is the same request: a client that got no answer may repeat it.
     name = key_of(request, None, "")
     try:
         owners = await backend.actions.restart(keys.platform, request=name, hidden=backend.hidden, by=body.by)

@@ -26,7 +26,7 @@ const LIMITS = {
   pattern: (text) => `matches ${text}`, default: (value) => (value === null || value === undefined ? "" : `default ${JSON.stringify(value)}`),
 };
 
-// What may be said of a value beside its type: a sentence, and its limits.
+// The description and the limits of a value, beside its type.
 export function noteOf(schema = {}) {
   const each = schema.anyOf?.find((one) => one.type !== "null") ?? schema;
   const limits = Object.keys(LIMITS).filter((name) => name in each || name in schema).map((name) => LIMITS[name](schema[name] ?? each[name]));

@@ -93,7 +93,7 @@ export async function show(main, id) {
     skew = live.length ? Math.min(...live) : Math.min(skew, delay);
   }
 
-  // Ask for what no event tells.
+  // Read the facts that are not in events.
   async function wonder() {
     if (document.hidden || !history.events.length) return;
     const waits = WAITING.includes(story.state);
@@ -115,7 +115,7 @@ export async function show(main, id) {
   function soon() {
     if (framed) return;
     framed = true;
-    // A hidden page gets no frames, but its title tells.
+    // A hidden page draws nothing but its title.
     const next = document.hidden ? (then) => setTimeout(then, 200) : requestAnimationFrame;
     next(() => {
       framed = false;
@@ -227,7 +227,7 @@ export async function show(main, id) {
   }
 }
 
-// What an event says beside its status. The message is a text node, exactly as it was sent.
+// The details of an event beside its status. The message is a text node, exactly as it was sent.
 function textOf(event) {
   const step = event.step != null && h("b", null, `${event.step}${event.of ? ` of ${event.of}` : ""}`);
   const facts = [

@@ -100,7 +100,7 @@ export function storyOf(events) {
 const NICE = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 const niceStep = (seconds) => NICE.find((step) => step >= seconds) ?? Math.ceil(seconds / 86400) * 86400;
 
-// For how many milliseconds attempts were at work.
+// How many milliseconds attempts ran.
 export const workOf = (lanes, now) => lanes.reduce((sum, { started, end }) => sum + (started ? (end ?? now) - started : 0), 0);
 
 // The stretches from `first` to `last` in which no attempt ran.

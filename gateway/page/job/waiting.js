@@ -1,4 +1,4 @@
-// What no event tells of a job: why it waits, whether its worker still beats, and which late writes were refused.
+// Facts that are not in events: why a job waits, whether its worker still beats, and which late writes were refused.
 
 import { ask, link } from "../api.js";
 import { h } from "../dom.js";

@@ -14,7 +14,7 @@ export class DeadLetters {
   constructor({ platform, shown = 10, open = false } = {}) {
     this.path = `/api/dead${platform ? `?platform=${encodeURIComponent(platform)}` : ""}`;
     this.groups = [];
-    this.counted = ""; // for which counts of failed jobs the groups are known
+    this.counted = ""; // the counts of failed jobs that the groups were read for
     this.at = 0;
     this.turned = new Set(); // groups that a person opened or closed
     this.chosen = new Set(); // jobs
