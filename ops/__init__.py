@@ -1,4 +1,4 @@
-"""The commands that run and inspect everything."""
+"""The commands: run, inspect and repair a deployment."""
 
 import sys
 

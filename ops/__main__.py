@@ -55,7 +55,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
     for name, command in COMMANDS.items():
-        usage = f"tailrace {name} [-h] {command.usage}" if command.usage else None
+        forms = command.usage.replace("\n", f"\n       tailrace {name} ")
+        usage = f"tailrace {name} [-h] {forms}" if forms else None
         subparser = subparsers.add_parser(
             name, help=command.help, description=command.help + command.more, allow_abbrev=False, usage=usage
         )
@@ -64,7 +65,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     options, rest = parser.parse_known_args(argv)
     if options.command is None and rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if options.command is None:  # asked for nothing: say what there is
+    if options.command is None:  # without a command: show the help
         parser.print_help()
         parser.exit(0)
     if rest and not COMMANDS[options.command].takes_rest:  # flags may stand between the words
@@ -78,7 +79,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; whatever a person can mend comes out as one sentence, never as a traceback."""
+    """Run the command. An error that a user can solve is one sentence, never a traceback."""
     try:
         code = run_command(options)
         sys.stdout.flush()
@@ -128,13 +129,13 @@ def use_running_store() -> None:
         from tailrace.streams.process.data_folder import find_running, settings_of
 
         if url := find_running(DEFAULT_DATA):
-            # What `up` was told of platforms counts too, where our own environment says nothing else.
+            # The settings of `up` about platforms count too, unless our own environment sets them.
             told = {name: value for name, value in settings_of(DEFAULT_DATA).items() if not os.environ.get(name)}
             os.environ.update(told, REDIS_URL=url)
 
 
 def exit_code(error: BaseException, command: str) -> int | None:
-    """Say what is wrong; what it means to the caller's shell. None: a bug, which keeps its traceback."""
+    """Print the error and return its exit code. None: a bug, which keeps its traceback."""
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, SystemExit):

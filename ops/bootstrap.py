@@ -178,7 +178,7 @@ class VirtualEnvironment:
 
 
 def work(command: list[str], lock: int) -> None:
-    """Run a command in silence; only a failure shows what it said last."""
+    """Run a command without its output; a failure shows the last lines."""
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -196,7 +196,7 @@ def work(command: list[str], lock: int) -> None:
 
 
 def brings_pip() -> bool:
-    """Debian's Python leaves out what a virtual environment gets its pip from."""
+    """Whether this Python can put pip into a virtual environment; Debian's cannot."""
     try:
         import ensurepip
         import venv  # noqa: F401

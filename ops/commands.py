@@ -1,4 +1,4 @@
-"""Every command with what it takes. Help is made of this table alone, so it imports no package."""
+"""Every command with its arguments. Help is made of this table alone, so it imports no package."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +17,9 @@ class Command(NamedTuple):
     role: str = ""
     """The package that has this command line."""
     usage: str = ""
-    """What it takes, where that cannot be told from its arguments."""
+    """Its arguments, where they cannot be shown from the table."""
     more: str = ""
-    """What its own help says beside `help`."""
+    """More about it, in its own help only."""
     module: str = ""
     """The module in `ops` behind it, when that is not `cli.<command>`."""
     takes_rest: bool = False
@@ -35,14 +35,14 @@ def seconds(flag: str, option: str, help: str) -> Argument:
 
 
 JOB = argument("job", metavar="JOB", help="the job id, <platform>.<key>")
-PLATFORM = argument("platform", metavar="PLATFORM", help="which one")
-JSON = argument("--json", action="store_true", help="for machines")
-WATCH = argument("--watch", action="store_true", help="draw it again every two seconds, until Ctrl-C")
+PLATFORM = argument("platform", metavar="PLATFORM", help="a platform")
+JSON = argument("--json", action="store_true", help="print JSON, for programs")
+WATCH = argument("--watch", action="store_true", help="show it again every two seconds, until Ctrl-C")
 BY = argument("--by", metavar="NAME", help="your name, which clients see (default: your login)")
-REASON = argument("--reason", metavar="TEXT", help="why; clients see it")
+REASON = argument("--reason", metavar="TEXT", help="the reason, which clients see")
 FILTER = (
-    argument("--kind", metavar="KIND", help="only those of this kind"),
-    argument("--error", metavar="TYPE", help="only those that ended with this error"),
+    argument("--kind", metavar="KIND", help="only jobs of this kind"),
+    argument("--error", metavar="TYPE", help="only jobs that failed with this type of error"),
 )
 DATA = argument(
     "--data",
@@ -71,19 +71,21 @@ COMMANDS = {
     "up": Command(
         "run everything on this machine: store, gateway, consumers",
         (
-            argument("--port", type=int, help="of the gateway (default: PORT, else 3989)"),
+            argument("--port", type=int, help="port of the gateway (default: PORT, else 3989)"),
             DATA,
             argument("--platforms", metavar="A,B,…", help="start consumers for these only (default: all)"),
-            argument("--cluster", metavar="N", type=int, help="a cluster of N primaries instead of one server"),
+            argument("--cluster", metavar="N", type=int, help="start a cluster of N primaries instead of one server"),
         ),
         module="up.up",
     ),
     "race": Command(
         "freeze a worker in mid-job, let another take over, thaw it, show the history",
         (
-            argument("--rounds", metavar="N", type=int, default=1, help="how many races (default: 1)"),
-            argument("--moment", metavar="SECONDS", type=float, help="into the job, to freeze it (default: random)"),
-            argument("--seed", metavar="N", type=int, help="of the random moments (default: random)"),
+            argument("--rounds", metavar="N", type=int, default=1, help="number of races (default: 1)"),
+            argument(
+                "--moment", metavar="SECONDS", type=float, help="freeze it this long into the job (default: random)"
+            ),
+            argument("--seed", metavar="N", type=int, help="seed of the random moments (default: random)"),
             JSON,
         ),
         module="race.race",
@@ -91,46 +93,53 @@ COMMANDS = {
     "gateway": Command(
         "serve HTTP in the foreground",
         (
-            argument("--host", help="a loopback address (default: HOST, else 127.0.0.1)"),
-            argument("--port", type=int, help="0: any free one (default: PORT, else 3989)"),
-            argument("--processes", type=int, help="on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)"),
+            argument(
+                "--host", help="address to listen on; without API keys loopback only (default: HOST, else 127.0.0.1)"
+            ),
+            argument("--port", type=int, help="port to listen on, 0: any free one (default: PORT, else 3989)"),
+            argument(
+                "--processes", type=int, help="processes on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)"
+            ),
         ),
         role="gateway",
     ),
     "consume": Command(
-        "work on jobs in the foreground",
+        "run jobs in the foreground",
         (
             argument(
-                "platforms", nargs="*", metavar="PLATFORM", help="what to serve; default: WORKER_PLATFORMS, else all"
+                "platforms",
+                nargs="*",
+                metavar="PLATFORM",
+                help="platforms to serve (default: WORKER_PLATFORMS, else all)",
             ),
             argument("--handlers", metavar="MODULE", help="import path or file of your handlers"),
-            argument("--reload", action="store_true", help="start again when a file of them changes (development)"),
+            argument("--reload", action="store_true", help="restart when a file of the handlers changes (development)"),
         ),
         role="consumers",
     ),
     "submit": Command(
         "submit a job and print its id",
         (  # a flag whose `dest` is the name of an option, or is called like it, gives that option
-            argument("platform", metavar="PLATFORM", help="the queue"),
-            argument("kind", metavar="KIND", help="which handler runs it"),
-            argument("args", metavar="ARGS", nargs="?", default="{}", help="JSON, @file or - (default: {})"),
+            argument("platform", metavar="PLATFORM", help="the platform to run it on"),
+            argument("kind", metavar="KIND", help="the kind of its handler"),
+            argument("args", metavar="ARGS", nargs="?", default="{}", help="JSON, @file, or - for stdin (default: {})"),
             argument("--id", metavar="KEY", help="your own key: submitting the same key twice makes one job"),
             argument(
                 "--priority", metavar="BAND", default="normal", help="urgent, high, normal or low (default: normal)"
             ),
-            seconds("--delay", "delay_seconds", "start it after this time"),
+            seconds("--delay", "delay_seconds", "start it this much later"),
             argument("--run-at", metavar="TIME", help="start it at this time, such as 2027-01-31T09:00:00Z"),
             argument("--expires-at", metavar="TIME", help="fail it if it has not started by this time"),
             argument("--first", action="store_true", help="put it before all waiting jobs"),
-            argument("--attempts", metavar="N", type=int, help="how many attempts may fail"),
+            argument("--attempts", metavar="N", type=int, help="how many attempts may fail before the job does"),
             seconds("--timeout", "timeout_seconds", "how long an attempt may take"),
-            argument("--order-key", metavar="KEY", help="jobs of one key run strictly one after the other"),
-            argument("--limit-key", metavar="KEY", help="jobs of one key share the platform's limits per key"),
+            argument("--order-key", metavar="KEY", help="jobs with the same key run one after the other"),
+            argument("--limit-key", metavar="KEY", help="jobs with the same key share the platform's limits per key"),
             argument(
                 "--dedupe",
                 dest="dedupe.key",
                 metavar="KEY",
-                help="a job of this key that has not ended is used instead",
+                help="if a job with this key has not ended, use that job instead",
             ),
             argument(
                 "--dedupe-mode",
@@ -138,11 +147,15 @@ COMMANDS = {
                 metavar="MODE",
                 help="until_done, throttle or debounce (default: until_done); debounce needs --delay or --run-at",
             ),
-            seconds("--dedupe-ttl", "dedupe.ttl_seconds", "for throttle: how long the key holds"),
-            seconds("--keep", "keep_seconds", "how long to keep it after its end"),
-            argument("--traceparent", metavar="TEXT", help="the trace it belongs to, as W3C Trace Context has it"),
+            seconds("--dedupe-ttl", "dedupe.ttl_seconds", "with throttle: how long the key counts"),
+            seconds("--keep", "keep_seconds", "how long the job is kept after its end"),
+            argument("--traceparent", metavar="TEXT", help="the trace it belongs to: a W3C traceparent"),
             argument("--follow", action="store_true", help="show the progress, then the result"),
-            argument("--json", action="store_true", help="for machines: the answer, and with --follow the last event"),
+            argument(
+                "--json",
+                action="store_true",
+                help="print JSON, for programs: the answer, and with --follow the last event",
+            ),
             DATA,
         ),
     ),
@@ -151,27 +164,27 @@ COMMANDS = {
     "show": Command(
         "show the record of a job",
         (JOB, JSON, DATA),
-        more=", and why it waits: for that it watches its consumers for some seconds",
+        more=", and why it waits; this takes some seconds, because it watches the consumers",
     ),
     "running": Command("list running and waiting jobs", (WATCH, JSON, DATA)),
     "platforms": Command(
         "list the platforms with their counts; or change the policy of one",
         (
-            argument("words", nargs="*", metavar="WORD", help="set, a platform, and name=value …"),
+            argument("words", nargs="*", metavar="WORD", help="`set`, a platform, and name=value …"),
             argument("--nodes", action="store_true", help="show which server has each platform"),
             WATCH,
             BY,
             JSON,
             DATA,
         ),
-        usage="[--nodes] [--json] | set PLATFORM name=value … [--by NAME] [--json]",
-        more=": consumers and gateways go by it within two seconds",
+        usage="[--nodes] [--json]\nset PLATFORM name=value … [--by NAME] [--json]",
+        more="; consumers and gateways follow it within two seconds",
     ),
     "audit": Command(
         "show who did what, newest first",
         (
-            argument("platform", metavar="PLATFORM", nargs="?", help="on this one only (default: all)"),
-            argument("--limit", metavar="N", type=int, default=50, help="about how many at most (default: 50)"),
+            argument("platform", metavar="PLATFORM", nargs="?", help="only this platform (default: all)"),
+            argument("--limit", metavar="N", type=int, default=50, help="about this many at most (default: 50)"),
             JSON,
             DATA,
         ),
@@ -179,10 +192,10 @@ COMMANDS = {
         module="monitoring.audit",
     ),
     "apply": Command(
-        "bring the policies and schedules of a configuration file into a running system",
+        "apply the policies and schedules of a configuration file to a running system",
         (
             argument("file", metavar="FILE", type=Path, help="such as tailrace.toml"),
-            argument("--dry-run", action="store_true", help="only show what would change"),
+            argument("--dry-run", action="store_true", help="show the changes, and make none"),
             argument(
                 "--prune", action="store_true", help="remove schedules that came from a file and are not in it now"
             ),
@@ -197,24 +210,32 @@ COMMANDS = {
     ),
     "retry": Command("run a failed or cancelled job again", (JOB, BY, JSON, DATA), module="cli.act"),
     "signal": Command(
-        "send a signal to a job that awaits it, or will",
+        "send a signal to a job, now or before it awaits the signal",
         (
             JOB,
-            argument("name", metavar="NAME", help="of the signal; the first one of a name counts"),
-            argument("json_data", metavar="DATA", nargs="?", default="null", help="JSON, @file or - (default: null)"),
+            argument("name", metavar="NAME", help="name of the signal; the first signal of a name counts"),
+            argument(
+                "json_data",
+                metavar="DATA",
+                nargs="?",
+                default="null",
+                help="JSON, @file, or - for stdin (default: null)",
+            ),
             JSON,
             DATA,
         ),
         module="cli.act",
     ),
-    "flow": Command("show the jobs that a job spawned, and theirs, as a tree", (JOB, JSON, DATA)),
+    "flow": Command("show the jobs that a job spawned, at all levels, as a tree", (JOB, JSON, DATA)),
     "drop": Command("remove a failed or cancelled job with its history", (JOB, BY, JSON, DATA), module="cli.act"),
     "dead": Command(
         "list failed jobs, newest first",
         (
-            argument("platform", metavar="PLATFORM", nargs="?", help="of this one only (default: all)"),
+            argument("platform", metavar="PLATFORM", nargs="?", help="only this platform (default: all)"),
             *FILTER,
-            argument("--limit", metavar="N", type=int, default=100, help="of each platform (default: 100)"),
+            argument(
+                "--limit", metavar="N", type=int, default=100, help="at most this many of each platform (default: 100)"
+            ),
             WATCH,
             JSON,
             DATA,
@@ -226,7 +247,7 @@ COMMANDS = {
             PLATFORM,
             *FILTER,
             argument("--limit", metavar="N", type=int, help="at most this many, oldest first (default: all)"),
-            argument("--yes", action="store_true", help="do not ask"),
+            argument("--yes", action="store_true", help="do not ask for confirmation"),
             BY,
             JSON,
             DATA,
@@ -243,41 +264,70 @@ COMMANDS = {
     "schedules": Command(
         "list schedules; or set, pause, resume or remove one",
         (
-            argument("words", nargs="*", metavar="WORD", help="a platform to list; or what to do, where, and its name"),
-            argument("--cron", metavar="EXPR", help="submit at these times: five fields, or six with seconds first"),
-            argument("--tz", metavar="ZONE", default="UTC", help="of --cron, such as Europe/Berlin (default: UTC)"),
-            seconds("--every", "every_seconds", "submit each time this many seconds have passed, 1 or more"),
+            argument(
+                "words",
+                nargs="*",
+                metavar="WORD",
+                help="a platform to list; or set, pause, resume or remove, with PLATFORM and NAME",
+            ),
+            argument("--cron", metavar="EXPR", help="cron expression of five fields, or six with seconds first"),
+            argument(
+                "--tz", metavar="ZONE", default="UTC", help="time zone of --cron, such as Europe/Berlin (default: UTC)"
+            ),
+            seconds("--every", "every_seconds", "submit a job each time this many seconds have passed, 1 or more"),
             argument(
                 "--missed",
                 metavar="HOW",
                 default="skip",
-                help="what to do about times without a consumer: skip, once or all",
+                help="which ticks without a consumer are made up for: skip (none), once (the last) or all",
             ),
-            argument("--options", metavar="JSON", default="{}", help="of each job, such as priority and attempts"),
+            argument(
+                "--options", metavar="JSON", default="{}", help='options of each job, such as {"priority": "low"}'
+            ),
             BY,
             JSON,
             DATA,
         ),
-        usage="[PLATFORM] [--json] | set PLATFORM NAME KIND [ARGS] (--cron EXPR [--tz ZONE] | --every SECONDS) "
-        "[--missed HOW] [--options JSON] | pause PLATFORM NAME | resume PLATFORM NAME | remove PLATFORM NAME",
+        usage="[PLATFORM] [--json]\nset PLATFORM NAME KIND [ARGS] (--cron EXPR [--tz ZONE] | --every SECONDS) "
+        "[--missed HOW] [--options JSON]\npause PLATFORM NAME\nresume PLATFORM NAME\nremove PLATFORM NAME",
     ),
     "keys": Command(
         "make a new API key: the key itself, and its hash for TAILRACE_API_KEYS",
         (argument("what", metavar="new", choices=("new",), help="makes a new key"),),
     ),
     "doctor": Command(
-        "check that the store is fit and every job can go on",
+        "check that the store is fit and no job is stuck",
         (argument("--repair", action="store_true", help="repair what can be repaired safely"), JSON, DATA),
         module="doctor.doctor",
     ),
     "alerts": Command(
-        "watch the store and tell Slack and Discord what is wrong",
+        "watch the store and send alerts to Slack and Discord",
         (
-            argument("--waiting", metavar="N", type=int, default=1000, help="jobs in a queue that are too many (1000)"),
-            argument("--oldest", metavar="SECONDS", type=float, default=600.0, help="that a job may wait (600)"),
-            argument("--remind", metavar="SECONDS", type=float, default=14400.0, help="0: never (default: 4 hours)"),
+            argument(
+                "--waiting",
+                metavar="N",
+                type=int,
+                default=1000,
+                help="alert on this many jobs in one queue (default: 1000)",
+            ),
+            argument(
+                "--oldest",
+                metavar="SECONDS",
+                type=float,
+                default=600.0,
+                help="alert when a job waits longer (default: 600)",
+            ),
+            argument(
+                "--remind",
+                metavar="SECONDS",
+                type=float,
+                default=14400.0,
+                help="repeat an alert after this time, 0: never (default: 14400)",
+            ),
             argument("--quiet", metavar="HH:MM-HH:MM", help="hours in which warnings wait; critical ones do not"),
-            argument("--tz", metavar="ZONE", default="UTC", help="of --quiet, such as Europe/Berlin (default: UTC)"),
+            argument(
+                "--tz", metavar="ZONE", default="UTC", help="time zone of --quiet, such as Europe/Berlin (default: UTC)"
+            ),
             argument("--test", action="store_true", help="send one message to each receiver, and end"),
             DATA,
         ),
@@ -285,7 +335,7 @@ COMMANDS = {
         module="monitoring.alerts",
     ),
     "drill": Command(
-        "submit a short job to each platform, and say which of them were done",
+        "submit a short job to each platform, and show which completed",
         (
             argument("platforms", nargs="*", metavar="PLATFORM", help="only these (default: all)"),
             argument("--seconds", metavar="N", type=float, default=30.0, help="how long to wait (default: 30)"),
@@ -297,19 +347,21 @@ COMMANDS = {
     "bench": Command(
         "measure the speed on this machine, and the raw speed of its store",
         (
-            argument("--quick", action="store_true", help="in a few seconds, less exactly"),
-            argument("--only", metavar="A,B,…", help="these measures (default: all)"),
+            argument("--quick", action="store_true", help="take a few seconds, with less exact figures"),
+            argument("--only", metavar="A,B,…", help="take only these measures (default: all)"),
             argument(
-                "--costs", action="store_true", help="instead: the instructions of each transition (needs valgrind)"
+                "--costs",
+                action="store_true",
+                help="count the instructions of each transition instead (needs valgrind)",
             ),
-            argument("--data", metavar="DIR", type=Path, help="where its store writes (default: a temporary folder)"),
+            argument("--data", metavar="DIR", type=Path, help="folder of its store (default: a temporary one)"),
             JSON,
         ),
         module="bench.bench",
     ),
     "docs": Command(
         "print a guide or a reference; without a topic, list them",
-        (argument("topic", metavar="TOPIC", nargs="?", help="such as first-job"),),
+        (argument("topic", metavar="TOPIC", nargs="?", help="name of a guide, such as first-job"),),
         module="docs",
     ),
     "test": Command("run the tests; pytest's own options may follow", takes_rest=True),

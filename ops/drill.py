@@ -12,11 +12,11 @@ from tailrace.ops.tables import Rows
 from tailrace.ops.terminal import print_json, say
 from tailrace.streams.errors import JobCancelled, JobFailed, WrongField
 
-KEEP_SECONDS = 60.0  # a drill is no work to look back at
+KEEP_SECONDS = 60.0  # nothing needs the record of a drill later
 
 
 class Drilled(Struct):
-    """What became of the drill of one platform."""
+    """The result of the drill of one platform."""
 
     platform: str
     job: str = ""

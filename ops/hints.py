@@ -1,4 +1,4 @@
-"""What to try next: a command as it is typed, on the same data folder, and the word that a mistyped one may have meant.
+"""Hints: the next command as it is typed, on the same data folder, and the word most like a mistyped one.
 
 Nothing is imported above that help does not need.
 """

@@ -25,7 +25,7 @@ _FILLING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # in front of the codes that
 
 
 class Rows:
-    """What is to be shown, whatever the width of the terminal."""
+    """The rows of a table, before it is fitted to the terminal."""
 
     def __init__(
         self,
@@ -98,12 +98,12 @@ class Rows:
 
 
 def number(count: int, state: str = "") -> Text:
-    """How many, in the colour of their state; none is hardly seen."""
+    """A number of jobs in the colour of their state; 0 is dim."""
     return Text(str(count), STYLES.get(state, "") if count else "dim")
 
 
 def parts_of(text: str) -> list[str]:
-    """What stays together: words, and the whole of a text that is short."""
+    """The parts of a text that are not broken: words, and the whole of a short text."""
     return [text] if cell_len(text) <= SHORT else text.split()
 
 

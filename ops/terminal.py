@@ -1,4 +1,4 @@
-"""How commands look: results on stdout, talk on stderr, calm in a terminal and plain in a pipe."""
+"""Output of commands: results on stdout, messages on stderr, coloured in a terminal and plain in a pipe."""
 
 import sys
 from typing import Any
@@ -32,7 +32,7 @@ TIMES = {"retryAt": "again at", "until": "until"}  # and of the time to come
 
 
 def console(*, talk: bool = False) -> Console:
-    """For results, or for talk. Colours come and go with the terminal and NO_COLOR."""
+    """The console for results, or for messages; with colours in a terminal, unless NO_COLOR is set."""
     width = None if (sys.stderr if talk else sys.stdout).isatty() else PIPE_WIDTH
     return Console(stderr=talk, highlight=False, markup=False, emoji=False, width=width)
 
@@ -42,7 +42,7 @@ def say(line: str) -> None:
 
 
 def plain(value: object) -> str:
-    """As text in one line, without anything that could steer a terminal."""
+    """The value as text in one line, without control characters."""
     text = value if isinstance(value, str) else str(value)
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
@@ -67,7 +67,7 @@ def span(seconds: float) -> str:
 
 
 class Takeover:
-    """Says in words when a worker of a job is lost, and when another takes over."""
+    """Sentences for a lost worker of a job, and for the one that takes over."""
 
     def __init__(self) -> None:
         self._lost = False
@@ -86,7 +86,7 @@ class Takeover:
 
 
 def event_line(event: dict[str, Any]) -> Text:
-    """One event of a job for people: time, attempt, what happened, and the little that is worth reading along."""
+    """One event of a job as a line: time, attempt, status and details."""
     attempt = event.get("attempt")
     head = f"{event['time'][11:23]}  {f'#{attempt}' if attempt else '':4}"
     line = Text.assemble((head, "dim"), (f"{event['status']:11}", style_of(event["status"])), about(event))
@@ -95,7 +95,7 @@ def event_line(event: dict[str, Any]) -> Text:
 
 
 def about(event: dict[str, Any]) -> str:
-    """What an event says beside its status, in one line."""
+    """The details of an event beside its status, in one line."""
     words = []
     if (step := event.get("step")) is not None:
         of = event.get("of")

@@ -15,7 +15,7 @@ CLEAR = "\x1b[H\x1b[2J"  # to the upper left corner, and nothing is left
 
 
 class Screen(StringIO):
-    """Gathers one drawing for a terminal, which then shows it at once: nothing flickers."""
+    """Collects one drawing and writes it at once, so that the terminal does not flicker."""
 
     def isatty(self) -> bool:
         return True

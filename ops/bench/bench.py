@@ -1,4 +1,4 @@
-"""`bench`: how fast Tailrace is here, beside what this store can do at all."""
+"""`bench`: how fast Tailrace is here, beside the raw speed of this store."""
 
 import argparse
 import os
@@ -62,7 +62,7 @@ def chosen(only: str | None) -> list[str]:
 async def take(
     workbench: Workbench, measures: Sequence[str], extent: Extent, tell: Tell
 ) -> tuple[dict[str, Any], list[Figure]] | None:
-    """The facts of this run and its figures; None when it was told to stop."""
+    """The facts of this run and its figures; None when it was asked to stop."""
     figures: list[Figure] = []
     facts: dict[str, Any] = {}
     finished = False
@@ -97,7 +97,7 @@ async def within_limit(name: str, measure: Awaitable[list[Figure]]) -> list[Figu
 
 
 async def look(store: Store, *, own: bool) -> dict[str, Any]:
-    """What a figure is worth nothing without: when it was taken, and on what."""
+    """The facts that figures need: when they were taken, and on which machine and store."""
     server = await read_server(store)
     persistence = info_fields(await store.command("INFO", "persistence"))
     return {

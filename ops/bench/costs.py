@@ -1,4 +1,4 @@
-"""`bench --costs`: what each transition costs the server, in instructions, beside what was noted of it.
+"""`bench --costs`: the cost of each transition in instructions of the server, beside the noted costs.
 
 Times on a busy machine differ by half; instructions hardly do. The server runs under valgrind's callgrind, which counts
 them: those of the command itself, of its script and of reading and answering, but nothing of the kernel.
@@ -170,7 +170,7 @@ class CountedServer:
         self._dumps = dumps
 
     async def instructions(self) -> int:
-        """Those since it was last asked."""
+        """The instructions since the last call."""
         known = set(self._dumps.iterdir())
         control = ["callgrind_control", "--dump", str(self.store.pid)]
         done = await anyio.run_process(control, check=False)

@@ -6,10 +6,10 @@ from msgspec import Struct, structs
 
 
 class Figure(Struct, frozen=True, omit_defaults=True):
-    """One thing that was measured: a value, or how a number of values spread."""
+    """One measured figure: a value, or the spread of many values."""
 
     name: str  # which; the word before a dot is the measure's
-    what: str  # how it came about, in a few words
+    what: str  # how it was measured, in a few words
     unit: str
     value: float | None = None
     p50: float | None = None
@@ -24,7 +24,7 @@ def rate(name: str, what: str, unit: str, count: int, seconds: float, *, beside:
 
 
 def spread(name: str, what: str, unit: str, values: Iterable[float]) -> Figure:
-    """How values are spread: each percentile is one of them: the smallest that this share does not exceed."""
+    """The spread of values: each percentile is one of them, the smallest that this share does not exceed."""
     ordered = sorted(values)
     p50, p90, p99 = (round(ordered[max(0, -(-len(ordered) * part // 100) - 1)], 3) for part in (50, 90, 99))
     return Figure(name, what, unit, p50=p50, p90=p90, p99=p99)

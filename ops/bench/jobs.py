@@ -1,4 +1,4 @@
-"""The jobs of `bench`: each does next to nothing, so that what is measured is Tailrace and its store."""
+"""The jobs of `bench`: each does almost nothing, so that Tailrace and its store are measured."""
 
 import time
 from typing import Any
@@ -11,11 +11,11 @@ from tailrace.consumers import Attempt, Handlers
 handles = Handlers()
 
 STEPS = 10  # of a job that reports
-HOLD_SECONDS = 600.0  # longer than anybody waits for the end of a job that is to be interrupted
+HOLD_SECONDS = 600.0  # longer than a measure waits for a job that is to be interrupted
 
 
 class Broadcast(Struct, frozen=True):
-    """What a job tells its audience."""
+    """The args of a job that reports to live clients."""
 
     rounds: int
     together: int  # steps reported at one time in each round
@@ -35,13 +35,13 @@ async def steps(attempt: Attempt[dict[str, Any]]) -> None:
 
 @handles("stamp")
 async def stamp(attempt: Attempt[dict[str, Any]]) -> int:
-    """When it began, by the clock that all processes of a machine share."""
+    """Return the start by the clock that all processes of a machine share."""
     return time.monotonic_ns()
 
 
 @handles("hold")
 async def hold(attempt: Attempt[dict[str, Any]]) -> int:
-    """When it began, as above; but the first attempt stays until it is killed."""
+    """Return the start, as above; the first attempt stays until it is killed."""
     began = time.monotonic_ns()
     if attempt.number == 1:
         await anyio.sleep(HOLD_SECONDS)

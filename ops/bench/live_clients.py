@@ -15,7 +15,7 @@ _REPORTED = re.compile(rb'"data":(\d+)[,}]')  # when the handler reported it, in
 
 
 class Deliveries:
-    """What has reached the clients."""
+    """Counts of the events that have reached the clients."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class Deliveries:
 
     @property
     def seconds(self) -> float:
-        """From the first delivery to the last."""
+        """The time from the first delivery to the last."""
         return max(self._last - self._first, 1) / 1e9
 
     def add(self, data: bytes, events: int) -> None:
@@ -47,7 +47,7 @@ class LiveClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self.deliveries = Deliveries()
         self.here: asyncio.Future[None] = loop.create_future()  # it has heard that the job waits
-        self.ended: asyncio.Future[None] = loop.create_future()  # it was told that the job has ended
+        self.ended: asyncio.Future[None] = loop.create_future()  # the end of the job has reached it
         self._request = f"GET /research/stream/{job_id} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
         self._transport: asyncio.Transport | None = None
         self._rest = b""  # the end of the last piece: what we look for may be cut in two
@@ -77,7 +77,7 @@ class LiveClient(asyncio.Protocol):
         for waited_for in (self.here, self.ended):
             if not waited_for.done():
                 waited_for.set_exception(TailraceError(f"a live client: {trouble}"))
-                waited_for.exception()  # it may be that nothing waits for this one
+                waited_for.exception()  # perhaps nothing waits for this client
 
     def close(self) -> None:
         self.here.cancel()
@@ -96,7 +96,7 @@ class LiveClients:
             client.deliveries = self.deliveries
 
     async def to_the_end(self) -> None:
-        """Wait until every client was told that the job has ended."""
+        """Wait until the end of the job has reached every client."""
         await asyncio.gather(*(client.ended for client in self._clients))
 
 

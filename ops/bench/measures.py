@@ -1,4 +1,4 @@
-"""What `bench` measures: each measure does one kind of work on a platform of its own and answers with figures."""
+"""The measures of `bench`: each does one kind of work on its own platform and returns figures."""
 
 import hashlib
 import time
@@ -25,7 +25,7 @@ from tailrace.streams.transitions import Transitions
 PAYLOAD = {"url": "https://shop.example/p/123456", "page": 1, "shop": "oliveyoung"}  # about 70 bytes as JSON
 PAGE = 1000  # jobs submitted, or read, in one call of ours
 ROUNDS = 10  # of what this process alone does; the best one counts
-WORK_SECONDS = 15.0  # the most a consumer is watched at work; what it has done by then is the figure
+WORK_SECONDS = 15.0  # a consumer is watched for at most this long
 WARM_UP = 10  # jobs before start latency is measured: the first ones also load scripts and open connections
 GAP_SECONDS = 0.02  # between events and between lone jobs: time enough to be idle again
 
@@ -60,7 +60,7 @@ QUICK = Extent(
 
 
 class Bench:
-    """What a measure works with."""
+    """The objects that a measure uses."""
 
     def __init__(self, workbench: Workbench, store: Store, extent: Extent) -> None:
         self.workbench = workbench
@@ -113,7 +113,7 @@ class Bench:
         return len(ends), max(1, max(ends) - min(starts)) / 1000
 
     async def began(self, keys: PlatformKeys, key: str) -> float:
-        """When the last attempt at a job began, by our clock: its handler answers with that."""
+        """The start of the last attempt at a job by our clock, which its handler returned."""
         _, events = await read_job(self.store, keys, key)
         return float(decode_event(events[-1]).result / 1e9)
 
@@ -255,7 +255,7 @@ async def memory(bench: Bench, keys: PlatformKeys) -> list[Figure]:
 
 
 async def used_bytes(bench: Bench, keys: PlatformKeys) -> int:
-    """What the server of a platform uses, once it has let go of what was deleted."""
+    """The memory of a platform's server, after it has freed deleted keys."""
     fields: dict[str, str] = {}
     node = await bench.store.node_of(keys.platform)
 

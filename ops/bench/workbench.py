@@ -1,4 +1,4 @@
-"""Where `bench` measures: a store, platforms of its own in it, and real processes; nothing of it stays."""
+"""The environment of `bench`: a store, its own platforms in it, and real processes; nothing of it stays."""
 
 import os
 import secrets
@@ -31,7 +31,7 @@ SWEEP = 1000  # keys looked at, and removed, in one call
 
 
 class Pace(Struct, frozen=True):
-    """How a consumer's lease is kept; all in seconds."""
+    """Beat and deadline of a consumer, in seconds."""
 
     beat: float
     deadline: float
@@ -46,7 +46,7 @@ class Pace(Struct, frozen=True):
 
 
 class Workbench:
-    """Where things are measured: what `open_workbench` has made, and the processes that are started here."""
+    """A store made by `open_workbench`, and the processes that are started on it."""
 
     def __init__(self, family: Family, keys: Mapping[str, PlatformKeys], *, own_store: bool) -> None:
         self.own_store = own_store
@@ -77,7 +77,7 @@ class Workbench:
 
     @contextmanager
     def _start(self, name: str, command: list[str], **variables: str) -> Iterator[ChildProcess]:
-        # What this shell has set for Tailrace does not count: every run measures the same thing.
+        # The settings of this shell do not count: every run measures the same thing.
         ours = ("TAILRACE_", "LLM_")
         unset = {word: "" for word in os.environ if word.startswith(ours) and word != lifeline.VARIABLE}
         told = {**unset, "TAILRACE_CONFIG": str(self._config), **variables}
@@ -95,7 +95,7 @@ class Workbench:
         await self.until("the gateway was not ready", look)
 
     async def until(self, what: str, happens: Callable[[], Awaitable[bool]]) -> None:
-        """Wait until it happens; `what` says that it did not. What is meant to run meanwhile must not end."""
+        """Wait until it happens; `what` is the error if it does not. Processes started here must not end meanwhile."""
         if not await self.within(PATIENCE_SECONDS, happens):
             raise TailraceError(f"after {PATIENCE_SECONDS:g} s, {what}")
 

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def act(options: argparse.Namespace, reached: Reached) -> Answer:
-    """Do it; a refusal says which command helps."""
+    """Act on a job or a platform; a refusal names the command that helps."""
     try:
         return await ACTS[options.command](reached.client, options)
     except WrongState as error:
@@ -103,7 +103,7 @@ ACTS: dict[str, Callable[[Tailrace, argparse.Namespace], Awaitable[Answer]]] = {
 
 
 def who(options: argparse.Namespace) -> str:
-    """The name that is given, else that of the user who is logged in here."""
+    """The name given with `--by`, else the login of this user."""
     if (given := getattr(options, "by", None)) is not None:
         return str(given)
     try:

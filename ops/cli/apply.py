@@ -21,11 +21,11 @@ from tailrace.streams.transitions import Transitions
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a file changes; nothing of it is done yet."""
+    """The changes that a file asks for; none is made yet."""
 
     policies: dict[str, Difference]
     schedules: list[Schedule]  # new or changed
-    left: list[Schedule]  # once in a file, and in this one no more
+    left: list[Schedule]  # once in a file, but not in this one
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def plan_of(said: StreamsSettings, policies: Policies, reached: Reached) -> Changes:
-    """Compare a file with the store. Raises `WrongField` for a schedule that no consumer could do."""
+    """Compare a file with the store. Raises `WrongField` for a schedule whose jobs no consumer could run."""
     changes = {name: difference(await policies.get(name), said.platforms[name]) for name in said.configured}
     for schedule in said.schedules:
         check(schedule, said.platforms, said.kinds)

@@ -88,7 +88,7 @@ def show(options: argparse.Namespace, found: list[dict[str, Any]], more: bool) -
 
 
 async def replay(options: argparse.Namespace, reached: Reached) -> Swept | None:
-    """What was done; None: the person who was asked did not agree."""
+    """The result; None: the user did not confirm."""
     keys = reached.store.keys(reached.platforms.known(options.platform))
     if not options.yes:
         count = await count_dead(reached.store, keys, Match(options.kind, options.error))

@@ -47,7 +47,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def show_nodes(options: argparse.Namespace) -> int:
-    """Which server has each platform, and what keeps it busy."""
+    """The server of each platform, with its load."""
     places = ask(options, locate)
     if options.json:
         print_json([{"platform": each.platform, "node": node, "down": each.unavailable} for each, node in places])
@@ -79,7 +79,7 @@ async def look(reached: Reached) -> list[tuple[Overview, list[str]]]:
 
 
 def state_of(overview: Overview, served: bool) -> str:
-    """What keeps the jobs of a platform from starting, if anything does."""
+    """The reason why no job of a platform starts, or an empty text."""
     if overview.unavailable:
         return "its node does not answer"
     if overview.paused:

@@ -1,4 +1,4 @@
-"""`running`: what runs and what waits, straight from the store."""
+"""`running`: running and waiting jobs, straight from the store."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`schedules`: what is submitted again and again: list it, set it, pause it, resume it, remove it."""
+"""`schedules`: list, set, pause, resume and remove schedules."""
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def wanted(options: argparse.Namespace) -> Callable[[Schedules], Awaitable[Planned | list[Planned] | None]]:
-    """What to do. Refuses a line that is none of the forms."""
+    """The action of the line. Raises `WrongField` for a line of another form."""
     by = who(options)
     match options.words:
         case []:

@@ -79,7 +79,7 @@ class Watching(Presence):
 
 
 async def explain(reached: Reached, record: Record, due_ms: float | None, events: list[bytes]) -> WhyWaiting | None:
-    """Why it waits. A platform that is not declared here has rules we do not know."""
+    """Why the job waits; nothing for a platform that is not declared here, whose policy is unknown."""
     platforms, transitions = reached.platforms, Transitions(reached.store)
     if record.platform not in platforms:
         return None
@@ -89,7 +89,7 @@ async def explain(reached: Reached, record: Record, due_ms: float | None, events
 
 
 def facts_of(record: Record, args: bytes | None, progress: float | None, last: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a job, in whole words; what is not there is left out."""
+    """The facts about a job by name; missing ones are left out."""
     asked = read_members(record.cancel) if record.cancel is not None else None
     called_off = {name: last.get(name) for name in ("by", "reason") if last.get(name)}
     facts: dict[str, Any] = {

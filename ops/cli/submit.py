@@ -1,4 +1,4 @@
-"""`submit`: ask for a job, print its id and, if wanted, follow it to its result."""
+"""`submit`: submit a job, print its id and, with `--follow`, follow it to its result."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def options_of(given: argparse.Namespace) -> JobOptions:
-    """What the flags say: each has the name of its option."""
+    """The job options that the flags give."""
     said = {name: value for name, value in vars(given).items() if value is not None}
     options = {name: said[name] for name in Options.__struct_fields__ if name in said}
     dedupe = {name: said[f"dedupe.{name}"] for name in Dedupe.__struct_fields__ if f"dedupe.{name}" in said}

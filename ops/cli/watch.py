@@ -1,4 +1,4 @@
-"""`history` and `follow`: what happened to a job, as every client sees it, and what happens as it comes."""
+"""`history` and `follow`: the events of a job so far, and its events as they happen."""
 
 import argparse
 import sys
@@ -56,12 +56,12 @@ def events_of(store: Store, job_id: str) -> AsyncIterator[bytes]:
 
 
 def decoded(raw: bytes) -> dict[str, Any]:
-    """An event as it stands: the fold has seen to the fields that every event has."""
+    """An event, decoded without checks: the fold has checked it."""
     return msgspec.json.decode(raw, type=dict[str, Any])
 
 
 async def watch(store: Store, job_id: str) -> bytes:
-    """Talk of a job until it ends, with a bar in a terminal and a line for each event elsewhere; its last event."""
+    """Show a job until it ends, with a bar in a terminal, else a line for each event; returns its last event."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def look(reached: Reached) -> list[tuple[ConsumerPresence, About, list[str]]]:
-    """Each consumer, what it tells of itself, and the jobs it runs. One that never beat tells nothing."""
+    """Each consumer, the facts it reports about itself, and its jobs. One that never beat has reported nothing."""
     presence = Presence(Transitions(reached.store), reached.platforms)
     seen, told, jobs = await presence.see(), await presence.told(), await presence.jobs()
     return [(each, told.get(each.owner, About()), jobs.get(each.owner, [])) for each in seen]
@@ -62,7 +62,7 @@ def lag(seconds: float | None) -> str:
 
 
 def last_beat(consumer: ConsumerPresence) -> str:
-    """What we saw ourselves: when its beat counter changed, or for how long it did not."""
+    """The time since its beat counter was seen to change."""
     if consumer.changed_seconds is None:
         return f"none in {span(consumer.watched_seconds)}"
     return f"{span(consumer.changed_seconds)} ago"

@@ -1,4 +1,4 @@
-"""`doctor`: is this store fit, does every live job have a way forward, and what to do if not."""
+"""`doctor`: whether this store is fit and no live job is stuck, and what to do if not."""
 
 import argparse
 from collections import Counter
@@ -31,7 +31,7 @@ from tailrace.streams.views.presence import Presence
 
 MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red"), "repaired": ("+ ", "green")}
 MOST_LINES = 20  # of one kind; the rest is counted
-ROUNDS = 3  # what was repaired may show what it hid
+ROUNDS = 3  # a repair may uncover other findings
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,13 +77,13 @@ def on_the_same_folder(finding: Finding, data: Path) -> Finding:
 
 
 async def look_closely(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
-    """How many live jobs each platform has, and what is wrong with them: each was seen twice."""
+    """How many live jobs each platform has, and their findings: each was seen twice."""
     counts, suspicions = await look_at_jobs(store, platforms)
     return counts, await confirm(store, suspicions) + await look_at_calls(store, platforms, counts)
 
 
 async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
-    """How many live jobs each platform has, and what may be wrong with them."""
+    """How many live jobs each platform has, and their suspected findings."""
     counts: dict[str, Counter[State]] = {}
     suspicions: list[Finding] = []
     for name in platforms:

@@ -1,12 +1,12 @@
-"""What the doctor finds."""
+"""The findings of the doctor."""
 
 from msgspec import Struct
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
-    about: str  # what was looked at: a part of the store, or a platform
+    about: str  # the subject: a part of the store, or a platform
     says: str
     level: str = "fine"  # fine, advice, wrong or repaired
     next: str = ""  # what to do about it

@@ -1,4 +1,4 @@
-"""Does every flow go on? Jobs that await what will never come, and news between platforms that no process delivers."""
+"""Checks flows: jobs that await something that will never come, and news between platforms that is not delivered."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -24,14 +24,14 @@ PAGE = 25  # children in one look: the end of each may have a quarter of a megab
 
 
 class LostChild(Struct, frozen=True):
-    """A child that its parent awaits in vain."""
+    """A child whose end will never reach its waiting parent."""
 
     child: str
     ended: bool  # else it is not kept at all
 
 
 async def check_awaiting(store: Store, keys: PlatformKeys, records: Iterable[Record]) -> list[Finding]:
-    """What keeps those of some jobs that await something from ever going on."""
+    """The findings about jobs that await something and would never resume."""
     findings = []
     for record in records:
         if record.state is not State.AWAITING:
@@ -50,7 +50,7 @@ async def check_awaiting(store: Store, keys: PlatformKeys, records: Iterable[Rec
 
 
 async def in_vain(store: Store, keys: PlatformKeys, record: Record) -> str | None:
-    """Why what a job awaits will not come, or has come unnoticed; None: it may still come."""
+    """Why the job would never resume; None: what it awaits may still come."""
     what, _, rest = (record.awaits or "").partition(" ")
     if what == "signal":
         name = rest.partition(" ")[0]
@@ -61,7 +61,7 @@ async def in_vain(store: Store, keys: PlatformKeys, record: Record) -> str | Non
         return f"it awaits the ends of {record.wanted} children, but {len(wanted)} have not ended"
     if lost := await lost_children(store, keys, wanted):
         fate = "has ended, and its end did not arrive" if lost[0].ended else "is not kept"
-        return f"it awaits {len(lost)} children in vain, such as {lost[0].child}, which {fate}"
+        return f"it awaits {len(lost)} children whose ends never come, such as {lost[0].child}, which {fate}"
     return None
 
 
@@ -77,7 +77,7 @@ async def wanted_children(store: Store, keys: PlatformKeys, record: Record) -> A
 
 
 async def lost_children(store: Store, keys: PlatformKeys, children: Sequence[str]) -> list[LostChild]:
-    """Those of some children that neither live nor have news on the way."""
+    """The children that neither live nor have news on the way."""
     gone = await gone_children(store, children)
     under_way: set[str] = set()
     for platform in {keys.platform, *(split_id(lost.child)[0] for lost in gone)} if gone else ():
@@ -87,7 +87,7 @@ async def lost_children(store: Store, keys: PlatformKeys, children: Sequence[str
 
 
 async def gone_children(store: Store, children: Sequence[str]) -> list[LostChild]:
-    """Those of some children that have ended or are not kept."""
+    """The children that have ended or are not kept."""
     states = await store.commands(
         ("HGET", store.keys(platform).record(key), "state") for platform, key in map(split_id, children)
     )
@@ -99,7 +99,7 @@ async def gone_children(store: Store, children: Sequence[str]) -> list[LostChild
 
 
 async def on_the_way(store: Store, keys: PlatformKeys) -> AsyncIterator[str]:
-    """The children that the outbox of a platform tells of."""
+    """The children that entries in the outbox of a platform are about."""
     relay, cursor = Relay(Transitions(store)), ""
     while part := await relay.read(keys, cursor):
         for parcel in part:

@@ -16,7 +16,9 @@ class Defect(Struct, frozen=True):
     since: Version
     fixed: Version
     does: str
-    loses: bool = False  # jobs, or the server itself, by ordinary work; else it takes an enemy that may log in
+    loses: bool = (
+        False  # whether ordinary work loses jobs or crashes the server; else only an attacker with a login can
+    )
 
 
 SCRIPTS = "a user who may run scripts can run code on the server (CVE-2025-49844)"

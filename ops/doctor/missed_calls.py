@@ -1,4 +1,4 @@
-"""Is there a job that may start, and an idle consumer that is not called? A wake-up was lost then.
+"""Checks for lost wake-ups: a job that may start, and an idle consumer that is not called.
 
 Whatever brings work into the queue calls a consumer in the same moment, and hearts call others for one that does not
 come. So a job that waits in front of an open platform, beside consumers listed as idle and none listed as called, is a

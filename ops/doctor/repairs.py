@@ -11,7 +11,7 @@ from tailrace.streams.transitions import Transitions
 
 
 async def repair_all(store: Store, troubles: Iterable[Finding]) -> list[Finding]:
-    """What was repaired, as findings that say what was wrong."""
+    """Repair all findings; returns those that were repaired."""
     return [
         msgspec.structs.replace(trouble, level="repaired", next="")
         for trouble in troubles
@@ -20,7 +20,7 @@ async def repair_all(store: Store, troubles: Iterable[Finding]) -> list[Finding]
 
 
 async def repair(store: Store, trouble: Finding) -> bool:
-    """Whether something was put right."""
+    """Repair one finding; whether that changed something."""
     keys = store.keys(trouble.about)
     if trouble.remedy == "relay":
         return await deliver(store, keys)

@@ -1,4 +1,4 @@
-"""Is this store fit? What the doctor looks at in the server itself."""
+"""The doctor's checks of the server itself."""
 
 import shutil
 import statistics
@@ -22,7 +22,7 @@ FULL_DISK, FILLING_DISK = 100_000_000, 1_000_000_000  # bytes that are free
 
 
 async def check_store(store: Store, folder: Path | None = None) -> AsyncIterator[Finding]:
-    """One finding for each look; the first fails with `NoStore` when nothing answers.
+    """One finding for each check. Raises `NoStore` when the store does not answer.
 
     `folder`: where `up` keeps this store, if it does.
     """
@@ -97,7 +97,7 @@ def check_disk(folder: Path, facts: dict[str, str]) -> Finding:
 
 
 def check_persistence(facts: dict[str, str]) -> Finding:
-    """Whether what is there would survive a restart, as far as the server itself knows."""
+    """Whether the data would survive a restart, as far as the server itself knows."""
     failing = [
         name
         for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")

@@ -1,4 +1,4 @@
-"""Does every live job have a way forward? What the doctor looks at in lines, leases and records.
+"""Checks that no live job is stuck, by queues, leases and records.
 
 Everything is read without holding anything up, so a job may change between two reads of it. A suspicion therefore
 counts only if a second look, a moment later, finds the same.
@@ -49,7 +49,7 @@ async def find_records(store: Store) -> AsyncIterator[tuple[int, dict[str, list[
 
 
 async def check_jobs(store: Store, keys: PlatformKeys, jobs: Sequence[str]) -> tuple[list[Finding], list[Record]]:
-    """What stands in the way of these jobs, and those among them that have not ended."""
+    """The findings about these jobs, and which of them have not ended."""
     findings, live = [], []
     replies = await store.commands([("HGETALL", keys.record(job)) for job in jobs])
     for job, flat in zip(jobs, replies, strict=True):
@@ -250,7 +250,7 @@ async def read_states(
 
 
 async def last_delivered(store: Store, keys: PlatformKeys) -> dict[str, tuple[int, int]]:
-    """How far each line was handed out; a line without its group is not in here: all of it will be handed out again."""
+    """How far each queue was handed out; one without its group is left out: all of it will be handed out again."""
     there = await store.commands([("EXISTS", keys.jobs(band)) for band in BANDS])
     bands = [band for band, exists in zip(BANDS, there, strict=True) if exists]
     replies = await store.commands([("XINFO", "GROUPS", keys.jobs(band)) for band in bands])
@@ -264,7 +264,7 @@ async def last_delivered(store: Store, keys: PlatformKeys) -> dict[str, tuple[in
 
 
 async def confirm(store: Store, suspicions: Sequence[Finding]) -> list[Finding]:
-    """Those that a second look finds as well."""
+    """The suspicions that a second look confirms."""
     if not suspicions:
         return []
     await anyio.sleep(SECOND_LOOK_SECONDS)

@@ -1,1 +1,1 @@
-"""What an operator sees and is warned of: rules, the dashboard, and alerts without Prometheus."""
+"""Monitoring: alert rules, the Grafana dashboard, and alerts without Prometheus."""

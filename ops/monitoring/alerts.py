@@ -93,7 +93,7 @@ def receivers(env: Environment) -> list[Receiver]:
 
 
 class Messenger:
-    """Tells one receiver of incidents, and keeps in the store what it was told.
+    """Sends incidents to one receiver, and keeps in the store which it was sent.
 
     Who changes the store first sends the message: several of these do not repeat each other. A message that does not
     arrive is taken back, and tried again at the next look. While the store is away there is nowhere to keep anything:
@@ -110,7 +110,7 @@ class Messenger:
         self._down: dict[Incident, float] = {}  # told while the store was away, and when
 
     async def settle(self, seen: Findings) -> None:
-        """Tell what is new, what lasts, and what is over."""
+        """Send messages about incidents that are new, that last and that are over."""
         found = seen.ripe
         try:
             known = await read_incidents(self._store, self._receiver.name)

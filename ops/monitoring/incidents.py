@@ -1,4 +1,4 @@
-"""Looks at the store again and again, and remembers enough to say what has grown."""
+"""Looks at the store again and again, and compares: rules ask what has grown."""
 
 import time
 from collections import deque
@@ -20,7 +20,7 @@ Incident = tuple[Rule, str]  # and the platform, or the store
 
 
 class Findings(Struct, frozen=True):
-    """What one look found."""
+    """The findings of one look."""
 
     all: frozenset[Incident]
     ripe: dict[Incident, str]  # with its facts, what has lasted as long as its rule says
@@ -28,7 +28,7 @@ class Findings(Struct, frozen=True):
 
 
 class IncidentWatch:
-    """What is wrong now, by every rule."""
+    """The incidents of now, by every rule."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class IncidentWatch:
         self._tallies: deque[tuple[float, Mapping[str, Tally]]] = deque()
         self._refused: dict[tuple[str, str, int], int] | None = None  # by worker, job and attempt
         self._refusals: deque[tuple[float, int]] = deque()
-        self._since: dict[tuple[str, str], float] = {}  # what is wrong, and perhaps not for long enough
+        self._since: dict[tuple[str, str], float] = {}  # since when each incident lasts, also before it is reported
 
     async def look(self) -> Findings:
         sight = await self._sight()

@@ -1,4 +1,4 @@
-"""What an alert says in Slack and in Discord. No name of a worker or platform in it can mention a person."""
+"""The text of alerts in Slack and in Discord. No name of a worker or platform in it can mention a person."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Every rule an operator is warned by, once: as PromQL for Prometheus, and as a question to the store for `alerts`.
+"""Every alert rule, once: as PromQL for Prometheus, and as a check of the store for `alerts`.
 
 `rule_file` writes `ops/deploy/prometheus/rules.yml` from this table. Each rule has a paragraph in `ops/runbook.md`.
 """
@@ -21,11 +21,11 @@ FAILED_SHARE: Final = 0.1
 LOST: Final = 3  # attempts in a quarter of an hour
 MEMORY_SHARE: Final = 0.8
 MINUTE: Final = 60.0
-STORE: Final = "store"  # the subject of what concerns no platform
+STORE: Final = "store"  # the subject of incidents that concern no platform
 
 
 class Growth(Struct, frozen=True):
-    """What was added on a platform within a time."""
+    """Counts of a platform that grew within a time."""
 
     completed: int = 0
     failed: int = 0
@@ -34,11 +34,11 @@ class Growth(Struct, frozen=True):
 
 
 class Sight(Struct, frozen=True):
-    """All that a rule may look at. Without `health` the store does not answer."""
+    """The facts that rules look at. Without `health` the store does not answer."""
 
     health: Health | None
     consumers: tuple[ConsumerPresence, ...] = ()
-    refused: int = 0  # writes that the fence kept out, within ten minutes
+    refused: int = 0  # writes that the fence refused, within ten minutes
     grown: Callable[[str, float], Growth] = lambda platform, seconds: Growth()
     waiting: int = WAITING
     oldest_seconds: float = OLDEST_SECONDS
@@ -48,7 +48,7 @@ class Sight(Struct, frozen=True):
         return self.health.platforms if self.health else []
 
 
-Found = Iterator[tuple[str, str]]  # a platform, or the store, and what is wrong in numbers
+Found = Iterator[tuple[str, str]]  # a platform, or the store, with the numbers that are wrong
 
 
 class Rule(NamedTuple):
@@ -58,16 +58,16 @@ class Rule(NamedTuple):
     """One sentence, as a message and a page show it."""
     promql: str
     number: str
-    """How Prometheus' value is put into a sentence."""
+    """The form of Prometheus' value in a sentence."""
     find: Callable[[Sight], Found]
     for_seconds: float = 0.0
     """How long it must be so."""
     window_seconds: float = 0.0
-    """How far back it looks."""
+    """The time that the rule looks back."""
 
     @property
     def anchor(self) -> str:
-        """Of its paragraph in the runbook."""
+        """The anchor of its paragraph in the runbook."""
         return self.name.removeprefix("Tailrace").lower()
 
 

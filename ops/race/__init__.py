@@ -1,1 +1,1 @@
-"""`race`: a worker that freezes and comes back, and what clients see of it."""
+"""`race`: a worker freezes and comes back, and clients see one clean history."""

@@ -1,4 +1,4 @@
-"""What is really sent to a store: its MONITOR, read as attempts to write events and what became of each."""
+"""Reads MONITOR of a store as attempts to write events, and whether each was written."""
 
 import re
 import socket
@@ -47,7 +47,7 @@ class Monitor:
         self._changed = threading.Condition()
         self._open: list[tuple[bytes, Write]] = []  # asked for by the script under way, with the event's last bytes
         self._logged: dict[bytes, bytes] = {}  # what it has written into histories, by key and number
-        self._owners: dict[bytes, str] = {}  # who was given which nonce
+        self._owners: dict[bytes, str] = {}  # the worker of each nonce
         self.writes: list[Write] = []
 
     def start(self) -> None:
@@ -121,7 +121,7 @@ class Monitor:
                 place += 1 + len(function.args)
 
     def _failure(self, job: str, values: dict[str, bytes]) -> bytes:
-        """What a failing attempt wants to say: the store makes the event of it, and knows whose attempt it is."""
+        """The failure that an attempt sends: the store makes the event of it, with the worker's name."""
         owner = self._owners.get(values["nonce"], "~")
         begun = [w.attempt for w in self.writes if (w.job, w.worker, w.status) == (job, owner, Status.STARTED)]
         return f"{begun[-1] if begun else 0} {Status.FAILED} {owner} null".encode() + values["more"] + b"}"

@@ -1,4 +1,4 @@
-"""`race`: the race that started it all, live, with real processes, and what clients see of it."""
+"""`race`: a worker freezes in the middle of a job and comes back, live, with real processes."""
 
 import argparse
 import random
@@ -110,7 +110,7 @@ def show_end(out: Console, race: Round) -> None:
 
 
 def praise(race: Round) -> list[str]:
-    """What a clean round has shown."""
+    """The sentences about a clean round."""
     return [
         f"B took over {race.taken - race.frozen:.1f} s after A was frozen, and completed the job",
         f"A woke up {'while B ran' if race.holders else 'after that'}, tried {len(race.refused)} writes, all refused",

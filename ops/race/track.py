@@ -1,4 +1,4 @@
-"""Where a race is run: a store and a gateway of its own, two consumers for each round, and everything that was seen."""
+"""Runs races: a store and a gateway for all rounds, two consumers for each, and a record of each round."""
 
 import http.client
 import json
@@ -37,7 +37,7 @@ Show = Callable[[float, "Write | str"], None]  # called as things happen, with t
 
 
 class Round(Struct):
-    """One race: what was done, what was sent, what was seen. Times are the store's, in seconds."""
+    """The record of one race. Times are the store's, in seconds."""
 
     job: str
     a: str  # the worker that took the job and was frozen
@@ -51,7 +51,7 @@ class Round(Struct):
     history: list[Event] = []  # what a client gets
     streams: list[list[Event]] = []  # what live clients gathered
     connections: list[int] = []  # how often each of them connected
-    holders: list[str] = []  # whose the entry was, at each look since A was thawed
+    holders: list[str] = []  # the owner of the entry, at each look since A was thawed
     next_job: list[Event] = []  # the history of the job that A was given afterwards
     troubles: list[str] = []
 
@@ -120,7 +120,7 @@ class Racetrack:
                 a.signal(signal.SIGCONT)
                 show(race.thawed, "A is thawed (SIGCONT)")
                 self._said(monitor, job, "completed", 2)
-            self._said(monitor, job, "completed", 1)  # A's handler comes to its end as well, and is refused
+            self._said(monitor, job, "completed", 1)  # A's handler ends as well, and its result is refused
 
             key = split_id(job)[1]
             race.history = self._call("GET", f"/research/history/{job}")
@@ -160,7 +160,7 @@ class Racetrack:
         )
 
     def _said(self, monitor: Monitor, job: str, status: str, attempt: int) -> Write:
-        """What an attempt tried to write, as soon as it did."""
+        """The writes that an attempt tried, as they happen."""
         wanted = (split_id(job)[1], status, attempt)
         write = monitor.wait_for(lambda w: (w.job, w.status, w.attempt) == wanted, PATIENCE_SECONDS)
         if write is None:

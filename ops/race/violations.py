@@ -1,4 +1,4 @@
-"""Is this history clean? A pure answer about the events of one job, as a client gets them."""
+"""Finds what is wrong in the events of one job, as a client gets them; pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 Event = dict[str, Any]
 
 ENDS = frozenset({"completed", "failed", "cancelled"})
-WORK = frozenset({"started", "progress", "completed"})  # what only an attempt that holds its job may say
+WORK = frozenset({"started", "progress", "completed"})  # events that only an attempt that holds its job may write
 
 
 def violations(events: Sequence[Event], *, finished: bool = True) -> list[str]:
-    """Everything that must not be in a history, as sentences. `finished`: the job is known to have ended."""
+    """The violations in a history, as sentences. `finished`: the job is known to have ended."""
     found = [*gaps(events), *second_lives(events, finished), *interleavings(events), *repetitions(events)]
     if not events or events[0]["status"] != "queued":
         found.append("the history does not begin with queued")

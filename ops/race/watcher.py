@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class StreamWatcher(threading.Thread):
-    """Gathers what a job's stream tells, until the stream says that this was all."""
+    """Gathers the events of a job's stream, up to its `end`."""
 
     def __init__(self, address: tuple[str, int], job_id: str, *, leaves_after: int = 0) -> None:
         """With `leaves_after` the connection is cut after this many events, again and again."""

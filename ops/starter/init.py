@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def refuse_contents(folder: Path) -> None:
-    """A folder that holds anything is left as it is."""
+    """Raise `WrongField` for a folder that is not empty."""
     try:
         if folder.exists() and any(folder.iterdir()):
             raise WrongField("DIR", f"{folder} is not empty; name a new or an empty folder")
@@ -45,7 +45,7 @@ def target_of(path: Path) -> str:
 
 
 def next_steps(folder: Path) -> str:
-    """What to type next, where the caller is now."""
+    """The next commands to type, from the current folder."""
     python = os.path.relpath(sys.executable) if Path(sys.executable).is_relative_to(Path.cwd()) else sys.executable
     settings = (f"TAILRACE_CONFIG={folder / 'tailrace.toml'}", f"TAILRACE_HANDLERS={folder / 'handlers.py'}")
     job = """submit greetings greet '{"names": ["Ada", "Grace"]}' --follow"""

@@ -15,7 +15,7 @@ from tailrace.streams.process.shutdown import RESTART
 from tailrace.streams.process.supervisor import Process, Supervised, cause, end
 
 LARGEST_LOG = 4 * 1024 * 1024  # bytes; a larger log is emptied when its process starts
-BAD_CONFIGURATION = 78  # the exit code of a child that another start would not help
+BAD_CONFIGURATION = 78  # the exit code of a child for which another start is useless
 
 
 class ChildProcess:
@@ -41,13 +41,13 @@ class ChildProcess:
         end(self._process)
 
     def check(self) -> None:
-        """Raise what it said last if it has ended by itself."""
+        """Raise the last line of its log if it has ended by itself."""
         if not self._killed and (code := self._process.poll()) is not None:
             raise TailraceError(f"{self.name} ended with code {code}: {last_line(self._log)}")
 
 
 class Family:
-    """How children are started: on which store, and with the lifeline that ends them when their parent is gone."""
+    """Starts children: on one store, and with the lifeline that ends them when their parent is gone."""
 
     def __init__(self, url: str, logs: Path) -> None:
         self.url = url
@@ -64,7 +64,7 @@ class Family:
         return self.logs / f"{name}.log"
 
     def options(self, name: str, **variables: str | None) -> dict[str, Any]:
-        """What Popen must know of a child; a variable that is None is not passed on to it.
+        """The arguments of Popen for a child; a variable that is None is not passed on to it.
 
         Its own process group keeps Ctrl-C in the terminal from it: we tell it when to end. The session stays ours:
         so the kernel wakes and hangs up a group that was frozen when we die, and its lifeline is heard.
@@ -103,7 +103,7 @@ class Family:
 
 
 class KeptChild(Supervised):
-    """A child that is started again when it dies, with growing pauses, until it is told to end."""
+    """A child that is started again when it dies, with growing pauses, until it is asked to end."""
 
     def __init__(self, family: Family, name: str, command: Sequence[str], **variables: str | None) -> None:
         super().__init__()
@@ -132,6 +132,6 @@ class KeptChild(Supervised):
 
 
 def last_line(log: Path) -> str:
-    """What a process said last."""
+    """The last line of a log file."""
     lines = log.read_text(errors="replace").splitlines()
     return lines[-1] if lines else "it said nothing"

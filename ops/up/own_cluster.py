@@ -23,7 +23,7 @@ NODE_TIMEOUT_MS = 2000  # how long the others wait for a node that does not answ
 
 
 class Facts(Struct):
-    """What a cluster keeps from one start to the next."""
+    """The facts that a cluster keeps from one start to the next."""
 
     password: str
     ports: list[tuple[int, int]]  # of each node, for clients and for the other nodes
@@ -94,7 +94,7 @@ class OwnCluster:
             node.start()
 
     def _read_facts(self) -> Facts:
-        """Those of the last start, with other ports where another program has taken one."""
+        """The facts of the last start, with other ports where another program has taken one."""
         kept = self.folder / "cluster.json"
         try:
             facts = msgspec_json.decode(kept.read_bytes(), type=Facts)
@@ -143,7 +143,7 @@ class OwnCluster:
         return next((line.partition(":")[2] for line in lines if line.startswith(f"{name}:")), "")
 
     def line_of(self, node: OwnStore) -> list[str]:
-        """What CLUSTER NODES says of the node itself: its id, its address, its flags …; from the ninth on its slots."""
+        """The node's own line of CLUSTER NODES: its id, its address, its flags …; from the ninth on its slots."""
         lines = str(self.ask(node, "CLUSTER", "NODES")).splitlines()
         return next(line.split() for line in lines if "myself" in line)
 
@@ -151,7 +151,7 @@ class OwnCluster:
         return str(self.ask(node, "CLUSTER", "MYID"))
 
     def ask(self, node: OwnStore, *command: object) -> object:
-        """What one node answers."""
+        """The answer of one node."""
         import redis  # not above: every `up` would wait for it
 
         with redis.Redis(port=node.port or 0, password=self._facts.password, decode_responses=True) as client:

@@ -33,7 +33,7 @@ from tailrace.streams.process.supervisor import FIRST_PAUSE, LONGEST_PAUSE, SETT
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 
-FIRST = ("research", "default")  # the platforms of the examples that newcomers are shown: they are served first
+FIRST = ("research", "default")  # the platforms of the first examples: they are served first
 SETTLE_SECONDS = 10.0  # beyond the grace: what a child may take to hand back, close and say goodbye
 STORE_LOOK_SECONDS = 0.2
 MOST_PRIMARIES = 16
@@ -109,7 +109,7 @@ def folder_and_store(
 
 
 def settings_for_others() -> dict[str, str]:
-    """What commands in another terminal have to know: which platforms there are, their rules and their namespace."""
+    """The settings for commands in another terminal: platforms, policies and namespace."""
     env = Environment()
     config = env.text("TAILRACE_CONFIG")
     told = {
@@ -242,7 +242,7 @@ def example(platforms: list[str]) -> tuple[str, str, str]:
 
 
 def own_example(platforms: list[str], kinds: Sequence[OwnKind]) -> tuple[str, str, str]:
-    """The same where there are handlers of the user: their first kind, on its platform if that is served here."""
+    """A first job of the first kind of the user, on its platform if that is served here."""
     served = [each for each in kinds if each.platform in (None, *platforms)]
     kind, named = served[0] if served else OwnKind("KIND", None)
     platform = named or platforms[0]
