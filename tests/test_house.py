@@ -182,6 +182,7 @@ def test_no_file_imports_from_a_test_file() -> None:
 
 UNCLEAR = re.compile(
     r"\b(whoever|whomever|nobody|somebody|anew|so much|so many|spoilt|dead letters?|keep as it is|it did not happen"
+    r"|in vain|fares|rubbish|(?:is|are|was|were) told(?! apart)|told of"
     r"|(?:it|which|that) is no (?!longer|more))\b",
     re.IGNORECASE,
 )
@@ -198,6 +199,24 @@ def test_texts_name_what_they_mean() -> None:
         if (found := UNCLEAR.search(line))
     ]
     assert unclear == []
+
+
+RIDDLE = re.compile(
+    r"(What|Who|Whose|When|Those|These|Of|It|Is|Does|Can|Would|The same)\b|As (it|if|on|in)\b|From (the|what)\b"
+)
+"""How a docstring may not begin: the reader would have to find out what it is about."""
+
+
+def test_a_docstring_begins_with_what_a_thing_is_or_does() -> None:
+    riddles = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value.value.splitlines()[0]}"
+        for room in PACKAGES
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if RIDDLE.match(node.value.value)
+    ]
+    assert riddles == []
 
 
 def test_a_class_name_means_one_thing() -> None:

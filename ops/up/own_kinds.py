@@ -25,7 +25,7 @@ def own_kinds(where: str) -> list[OwnKind]:
 
 
 def registered(module: ast.Module) -> Iterator[OwnKind]:
-    """What `@handles("kind", platform="…")` registers, where `handles = Handlers(…)`."""
+    """The kind and platform that `@handles("kind", platform="…")` registers, where `handles = Handlers(…)`."""
     sets: set[str] = set()
     for node in module.body:
         match node:

@@ -28,7 +28,8 @@ async def test_a_child_that_vanished_is_found_and_its_parent_goes_on(desk: Desk,
     for name in await desk.store.command("KEYS", f"{kurly.keys.prefix}*"):
         await desk.store.command("DEL", name)
     (found,) = await troubles()
-    assert (found.job, found.says) == ("a", "it awaits 1 children in vain, such as kurly.c, which is not kept")
+    sentence = "it awaits 1 children whose ends never come, such as kurly.c, which is not kept"
+    assert (found.job, found.says) == ("a", sentence)
     assert await troubles(repair=True) == []
     news = (await children(desk, "a"))["kurly.c"]
     assert '"type":"ChildLost"' in news

@@ -253,7 +253,6 @@ def test_nothing_in_the_working_directory_takes_the_place_of_our_modules(
     for kind in ("price", "other-price"):
         job = up.call("POST", "/api/jobs", {"platform": "research", "kind": kind, "args": {}})["jobId"]
         assert up.wait_for(job, "completed")[-1]["result"] == 7
-    assert "submit research KIND ARGS --follow" in up.said()
     assert "shadowed" not in up.said() + (up.data / "logs" / "consumer-research.log").read_text()
 
 
