@@ -63,10 +63,12 @@ async def leave(code: int) -> int:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tailrace consume", description="Run one consumer in the foreground.")
     parser.add_argument(
-        "platforms", nargs="*", metavar="PLATFORM", help="what to serve; default: WORKER_PLATFORMS, else all"
+        "platforms", nargs="*", metavar="PLATFORM", help="platforms to serve (default: WORKER_PLATFORMS, else all)"
     )
     parser.add_argument("--handlers", metavar="MODULE", help="import path or file of your handlers")
-    parser.add_argument("--reload", action="store_true", help="start again when a file of them changes (development)")
+    parser.add_argument(
+        "--reload", action="store_true", help="restart when a file of the handlers changes (development)"
+    )
     options = parser.parse_args(argv)
     try:
         if options.reload:

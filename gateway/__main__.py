@@ -79,9 +79,13 @@ async def look_at_store(settings: GatewaySettings) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tailrace gateway", description="Serve HTTP in the foreground.")
-    parser.add_argument("--host", help="a loopback address (default: HOST, else 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="0: any free one (default: PORT, else 3989)")
-    parser.add_argument("--processes", type=int, help="on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)")
+    parser.add_argument(
+        "--host", help="address to listen on; without API keys loopback only (default: HOST, else 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=int, help="port to listen on, 0: any free one (default: PORT, else 3989)")
+    parser.add_argument(
+        "--processes", type=int, help="processes on this port (default: TAILRACE_GATEWAY_PROCESSES, else 1)"
+    )
     parser.add_argument("--process", type=int, default=0, help=argparse.SUPPRESS)  # which of several this is
     parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # the socket it was given
     parser.add_argument("--pulse", type=int, help=argparse.SUPPRESS)  # where its parent listens for signs of life

@@ -33,7 +33,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if typed := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
-            message = f"there is no command {typed[1]}{meant(typed[1], COMMANDS)}"
+            hint = meant(typed[1], COMMANDS) or "; `tailrace --help` lists them"
+            message = f"there is no command {typed[1]}{hint}"
         super().error(message)
 
 
@@ -150,7 +151,9 @@ def exit_code(error: BaseException, command: str) -> int | None:
     if not isinstance(error, TailraceError):
         return None
     if isinstance(error, WrongField):  # named as it is typed
-        error = WrongField({"jobId": "JOB", **flags_of(command)}.get(error.field, error.field), error.reason)
+        typed = {"jobId": "JOB", **flags_of(command)}
+        reason = re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda name: typed.get(name[0], name[0]), error.reason)
+        error = WrongField(typed.get(error.field, error.field), reason)
     print(f"tailrace: {error}", file=sys.stderr)
     if isinstance(error, StoreError) and error.job_ids:
         job_id = error.job_ids[0] or ""

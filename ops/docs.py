@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
         from tailrace.ops.hints import meant
         from tailrace.streams.errors import WrongField
 
-        raise WrongField("TOPIC", f"there is no {options.topic}{meant(options.topic, known)}")
+        hint = meant(options.topic, known) or "; `tailrace docs` lists all"
+        raise WrongField("TOPIC", f"there is no guide {options.topic}{hint}")
     path = known[options.topic]
     text = without_relative_links(path.read_text(encoding="utf-8"), path.parent)
     if sys.stdout.isatty():

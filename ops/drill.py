@@ -27,7 +27,7 @@ class Drilled(Struct):
 
 def run(options: argparse.Namespace) -> int:
     if options.seconds <= 0:
-        raise WrongField("--seconds", "must be above 0")
+        raise WrongField("--seconds", "must be above 0", options.seconds)
     found = ask(options, partial(drill, options))
     if options.json:
         print_json(to_builtins(found))

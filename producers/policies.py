@@ -85,8 +85,8 @@ class Policies:
         if there < store.terms.replicas:
             raise WrongField(
                 "durability",
-                f"replicated needs {store.terms.replicas} replicas, and the store of {platform} has {there}; "
-                "connect more, or lower TAILRACE_REPLICAS",
+                f"replicated needs TAILRACE_REPLICAS ({store.terms.replicas}) replicas; the store of {platform} has "
+                f"{there}; connect more, or lower TAILRACE_REPLICAS",
             )
 
     async def _read(self, platform: str) -> tuple[KeptPolicy | None, Policy]:

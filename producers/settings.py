@@ -96,7 +96,7 @@ def _namespace(env: Environment, in_file: Any, file: str) -> str:
     given = env.text("TAILRACE_NAMESPACE")
     with naming("TAILRACE_NAMESPACE" if given else f"{file}: {NAMESPACE}"):
         if not isinstance(in_file, str):
-            raise BadConfiguration(f"must be text; {in_file!r} is none")
+            raise BadConfiguration(f"must be text, not {in_file!r}")
         return Keyspace(given or in_file).namespace
 
 

@@ -83,8 +83,8 @@ class Keyspace(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.namespace and (not _PLATFORM.fullmatch(self.namespace) or self.namespace in OF_NO_PLATFORM):
             raise BadConfiguration(
-                f"a namespace is 1 to 32 of a-z 0-9 _ -, not starting with _ or -, "
-                f"and not {' or '.join(OF_NO_PLATFORM)}; {self.namespace!r} is none"
+                "must have 1 to 32 characters of a-z 0-9 _ -, the first one a letter or a digit, "
+                f"and not be {' or '.join(OF_NO_PLATFORM)}; it is {self.namespace!r}"
             )
 
     def platform(self, name: str) -> "PlatformKeys":

@@ -97,7 +97,7 @@ class Options(Retrying, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         if self.run_at and self.delay_seconds is not None:
             raise WrongField("run_at", "cannot be combined with delay_seconds; set only one of them")
         if starts is not None and expires is not None and expires <= starts:
-            raise WrongField("expires_at", "is not after run_at: the job could never start")
+            raise WrongField("expires_at", f"must be after run_at, {self.run_at}: the job could never start")
         if self.first and (self.run_at or self.delay_seconds):
             raise WrongField(
                 "first", "cannot be combined with a delay: a delayed job goes before others anyway when it is due"
@@ -194,7 +194,11 @@ def check_retrying(said: Retrying) -> None:
             f"is {said.backoff_cap_seconds:g}, below the {said.backoff_seconds:g} of backoff_seconds; raise it",
         )
     if said.lifetime_seconds and (said.timeout_seconds or 0) > said.lifetime_seconds:
-        raise WrongField("timeout_seconds", "is above lifetime_seconds: an attempt cannot take longer than the job")
+        raise WrongField(
+            "timeout_seconds",
+            f"is {said.timeout_seconds:g}, above the {said.lifetime_seconds:g} of lifetime_seconds, "
+            "which a job may take with all attempts",
+        )
 
 
 def marks_of(text: str | None) -> dict[str, str]:

@@ -48,7 +48,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     max_running: Limit = 0  # jobs at a time over all consumers, on all platforms of its lane; 0: no limit
     max_running_per_process: Count = 10  # jobs at a time in one consumer process
     placement: Placement | None = None  # the hash tag of its keys, instead of its name; never changed while it has jobs
-    lane: str | None = None  # its platforms share `max_running`, and in one consumer `max_running_per_process`
+    lane: Placement | None = None  # its platforms share `max_running`, and in one consumer `max_running_per_process`
     attempts: Attempts = 3  # attempts that may raise before the job ends failed
     backoff: Backoff = "exponential"  # the pause before the next one: doubled each time, or always the same
     backoff_seconds: Seconds = 1.0  # the first pause
@@ -77,7 +77,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
         check_fields(self)
         check_retrying(Retrying(**{name: getattr(self, name) for name in Retrying.__struct_fields__}))
         if self.attempts > self.max_starts:
-            raise WrongField("attempts", "is above max_starts: the job could never have that many attempts")
+            raise WrongField(
+                "attempts", f"is {self.attempts}, above the {self.max_starts} of max_starts, which counts every attempt"
+            )
 
     def retrying(self, said: Retrying) -> "Policy":
         """The policy with the options of a job. Raises `WrongField` when they contradict it."""

@@ -19,6 +19,9 @@ NAMES = {
     "array": "a list",
     "object": "an object",
 }
+MOST_SHOWN = 60  # characters of a wrong word
+FEW = 12  # fields that a sentence lists
+
 COUNTED = {"str": "character", "array": "item", "object": "field"}
 BOUNDS = {">=": "{} or more", "<=": "{} or less", ">": "above {}", "<": "below {}"}
 
@@ -92,7 +95,7 @@ def sentence_of(error: msgspec.ValidationError, shape: Any = None) -> str:
 
 def _sentence(text: str, inner: str, shape: Any) -> str:
     if found := _FIELD.fullmatch(text):
-        return "is missing" if found["what"].startswith("missing") else "is not a known field"
+        return "is missing" if found["what"].startswith("missing") else f"is not a known field{_hint(inner, shape)}"
     if found := _OTHER_TYPE.fullmatch(text):
         return f"must be {_names(found['wanted'])}, not {_names(found['got'])}"
     if found := _LENGTH.fullmatch(text):
@@ -101,10 +104,35 @@ def _sentence(text: str, inner: str, shape: Any) -> str:
         return f"must be {BOUNDS[found['bound']].format(found['limit'].removesuffix('.0'))}"
     if text.startswith("Invalid enum value "):
         words = _choices(inspect.type_info(shape), inner.split(".")) if shape else ()
-        return f"must be one of {', '.join(map(str, words))}" if words else "is not one of the words that it may be"
+        given = text.removeprefix("Invalid enum value ")[:MOST_SHOWN]
+        return f"must be one of {', '.join(map(str, words))}, not {given}" if words else f"is an unknown word, {given}"
     if text == "Number out of range":
         return "is a number beyond all bounds"
     return text.replace("`", "'")
+
+
+def _hint(path: str, shape: Any) -> str:
+    """The known field that is most like the last one of a path; all of them if they are few."""
+    from difflib import get_close_matches  # for errors only
+
+    *above, name = path.split(".")
+    known = _fields(inspect.type_info(shape), above) if shape else ()
+    if likely := get_close_matches(name[:MOST_SHOWN], known, 1):
+        return f"; did you mean {likely[0]}?"
+    return f"; known are {', '.join(known)}" if 0 < len(known) <= FEW else ""
+
+
+def _fields(kind: inspect.Type, names: Sequence[str]) -> Sequence[str]:
+    """The names of the fields of the struct at this path."""
+    if isinstance(kind, inspect.UnionType):
+        return next((found for each in kind.types if (found := _fields(each, names))), ())
+    if isinstance(kind, inspect.Metadata):
+        return _fields(kind.type, names)
+    if not isinstance(kind, inspect.StructType):
+        return ()
+    if not names:
+        return tuple(field.encode_name for field in kind.fields)
+    return next((_fields(field.type, names[1:]) for field in kind.fields if field.encode_name == names[0]), ())
 
 
 def _names(types: str) -> str:

@@ -112,7 +112,7 @@ def _key(entry: str, where: str, known: frozenset[str]) -> Key:
         raise BadConfiguration(f"{where} ends with a colon; leave it out, or say what the key is limited to")
     scopes = rest[0].split("+") if rest and rest[0] else []
     if any(word not in set(Scope) for word in scopes):
-        raise BadConfiguration(f"{where}: scopes are {', '.join(Scope)}, joined by +")
+        raise BadConfiguration(f"{where} has an unknown scope; known are {', '.join(Scope)}, joined by +")
     names = rest[1].split("+") if len(rest) == 2 else []
     if any(name not in known for name in names):
         raise BadConfiguration(f"{where}: a platform in it is not declared; known are {', '.join(sorted(known))}")

@@ -72,7 +72,7 @@ async def keep_named_schedule(
 ) -> Reply:
     """Keep a schedule, new or changed, by the name in the path."""
     if body.name not in {None, name}:
-        raise WrongField("name", "is not the name in the path")
+        raise WrongField("name", "must be the name in the path, or left out", body.name)
     return await _keep(backend, platform, name, body, caller_of(request))
 
 

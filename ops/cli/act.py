@@ -60,7 +60,7 @@ async def retry(client: Tailrace, options: argparse.Namespace) -> Answer:
 
 
 async def signal(client: Tailrace, options: argparse.Namespace) -> Answer:
-    sent = await client.signal(options.job, options.name, read_args(options.json_data))
+    sent = await client.signal(options.job, options.name, read_args(options.json_data, "DATA"))
     said = {
         "delivered": f"{sent.id} awaited {sent.signal} and goes on",
         "kept": f"{sent.signal} is kept until {sent.id} awaits it",

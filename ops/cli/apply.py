@@ -55,7 +55,10 @@ async def plan_of(said: StreamsSettings, policies: Policies, reached: Reached) -
     """Compare a file with the store. Raises `WrongField` for a schedule whose jobs no consumer could run."""
     changes = {name: difference(await policies.get(name), said.platforms[name]) for name in said.configured}
     for schedule in said.schedules:
-        check(schedule, said.platforms, said.kinds)
+        try:
+            check(schedule, said.platforms, said.kinds)
+        except WrongField as error:
+            raise WrongField(f"schedules.{schedule.name}.{error.field}", error.reason) from None
     names = list(dict.fromkeys([*reached.platforms, *said.platforms]))
     kept = {
         (each.schedule.platform, each.schedule.name): each.schedule

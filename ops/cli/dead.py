@@ -22,7 +22,7 @@ PAGE = 1000
 def run(options: argparse.Namespace) -> int:
     """Both commands; they share their filters."""
     if options.limit is not None and not 1 <= options.limit <= MOST:
-        raise WrongField("limit", f"must be from 1 to {MOST}")
+        raise WrongField("limit", f"must be from 1 to {MOST}", options.limit)
     if options.command == "dead":
         return show(options, *ask(options, partial(find, options)))
     swept = ask(options, partial(replay, options))

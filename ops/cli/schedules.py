@@ -57,8 +57,9 @@ def wanted(options: argparse.Namespace) -> Callable[[Schedules], Awaitable[Plann
         case ["set", platform, name, kind, *args] if len(args) <= 1:
             schedule = schedule_of(options, platform, name, kind, args)
             return lambda schedules: schedules.upsert(schedule, by=by)
-    form = FORMS.get(options.words[0], " or ".join(["[PLATFORM]", *FORMS.values()]))
-    raise WrongField("schedules", f"write {form}")
+    if form := FORMS.get(options.words[0]):
+        raise WrongField("schedules", f"expected {form}")
+    raise WrongField("schedules", f"there is no action {options.words[0]!r}; choose among {', '.join(FORMS)}")
 
 
 def schedule_of(options: argparse.Namespace, platform: str, name: str, kind: str, args: Sequence[str]) -> Schedule:
@@ -67,7 +68,7 @@ def schedule_of(options: argparse.Namespace, platform: str, name: str, kind: str
         "platform": platform,
         "kind": kind,
         "args": read_args(args[0]) if args else {},
-        "options": options_of(read_args(options.options)),
+        "options": options_of(read_args(options.options, "--options")),
         "cron": options.cron,
         "every_seconds": options.every_seconds,
         "tz": options.tz,

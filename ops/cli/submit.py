@@ -70,9 +70,9 @@ def show_end(options: argparse.Namespace, raw: bytes) -> int:
     return 1
 
 
-def read_args(given: str) -> Any:
-    """The args as given: JSON itself, `@file`, or `-` for stdin."""
-    place, text = "ARGS", given
+def read_args(given: str, place: str = "ARGS") -> Any:
+    """The value of an argument: JSON itself, `@file`, or `-` for stdin. Raises `WrongField` naming `place`."""
+    text = given
     try:
         if given == "-":
             place, text = "stdin", sys.stdin.buffer.read(LARGEST_ARGS + 1).decode()

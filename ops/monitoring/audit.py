@@ -13,7 +13,7 @@ from tailrace.streams.views.audit import MOST, AuditPage, read_audit
 
 def run(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= MOST:
-        raise WrongField("limit", f"must be from 1 to {MOST}")
+        raise WrongField("limit", f"must be from 1 to {MOST}", options.limit)
 
     async def look(reached: Reached) -> AuditPage:
         chosen = [reached.platforms.known(options.platform)] if options.platform else list(reached.platforms)

@@ -24,9 +24,11 @@ LAST_MOMENT = JOB_SECONDS - 0.2  # the freeze itself takes a moment, and the job
 def run(options: argparse.Namespace) -> int:
     moment = options.moment
     if moment is not None and not 0 < moment <= LAST_MOMENT:
-        raise WrongField("--moment", f"the job takes {JOB_SECONDS:g} s; choose a moment up to {LAST_MOMENT:g}")
+        raise WrongField(
+            "--moment", f"is {moment:g}; the job takes {JOB_SECONDS:g} s: choose from above 0 to {LAST_MOMENT:g}"
+        )
     if options.rounds < 1:
-        raise WrongField("--rounds", "must be at least 1")
+        raise WrongField("--rounds", "must be at least 1", options.rounds)
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix="tailrace-race-"))
     clean = False

@@ -31,7 +31,7 @@ class Match(Struct, frozen=True):
         if self.kind is not None:
             check_word(self.kind, "kind")
         if self.error is not None and not 1 <= len(self.error) <= ERROR_LENGTH:
-            raise WrongField("error", f"the type of an error, 1 to {ERROR_LENGTH} characters")
+            raise WrongField("error", f"must be the type of an error, of 1 to {ERROR_LENGTH} characters")
 
     def fits(self, job: Listed | None) -> bool:
         """Whether a job that was found by its error and time is failed and of this kind."""

@@ -89,7 +89,7 @@ async def test_a_job_may_have_rules_of_its_own(standing: Deployment) -> None:
 
 
 async def test_rules_that_contradict_those_of_the_platform_are_refused_at_the_door(deployment: Deployment) -> None:
-    with pytest.raises(WrongField, match=r"^attempts: is above max_starts"):
+    with pytest.raises(WrongField, match=r"^attempts: is 200, above the 100 of max_starts"):
         await ask(deployment, "research", attempts=200)
     with pytest.raises(WrongField, match=r"^backoff_cap_seconds: is 3600, below the 7200 of backoff_seconds; raise it"):
         await ask(deployment, "research", backoff_seconds=7200.0)

@@ -149,7 +149,7 @@ def test_an_unknown_job_and_a_malformed_id_are_told_apart(
     )
     code, _, err = here(command, "../x", REDIS_URL=valkey_url)
     assert code == 2
-    assert err.startswith("tailrace: JOB: a job id is <platform>.<key>")
+    assert err.startswith("tailrace: JOB: must be <platform>.<key>")
     assert size() == 0
 
 
@@ -372,3 +372,6 @@ def test_a_signal_is_sent_and_the_tree_is_shown(scene: Scene[Any], here: Here, v
         '{"jobId":"research.a","signal":"approval","status":"again"}\n'
     )
     assert here("signal", "research.a", "no spaces", REDIS_URL=valkey_url)[0] != 0
+    assert here("signal", "research.a", "approval", "{", REDIS_URL=valkey_url)[2].startswith(
+        "tailrace: DATA: is not JSON"
+    )

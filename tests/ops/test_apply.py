@@ -50,11 +50,13 @@ async def test_a_rule_is_set_and_shown(store: Store, here: Here) -> None:
 
 async def test_what_cannot_be_set_is_named_and_changes_nothing(store: Store, here: Here) -> None:
     for words, sentence in [
-        (("set", "research", "attempts=200"), "tailrace: attempts: is above max_starts"),
-        (("set", "research", "rat=1"), "tailrace: rat: is not a known field"),
+        (("set", "research", "attempts=200"), "tailrace: attempts: is 200, above the 100 of max_starts"),
+        (("set", "research", "rat=1"), "tailrace: rat: is not a known field; did you mean rate?"),
         (("set", "research", "rate"), "tailrace: platforms: write name=value, such as rate=30, not 'rate'"),
         (("set", "resarch", "rate=1"), "tailrace: platform: 'resarch' is not declared"),
         (("set", "research"), "tailrace: platforms: write set PLATFORM name=value"),
+        (("set", "research", "order=fifo"), "tailrace: order: must be one of block, skip, strict, not 'fifo'"),
+        (("set", "research", "lane=a b"), "tailrace: lane: must be 1 to 64 of A-Z a-z 0-9 . _ -, not 'a b'"),
         (("research",), "tailrace: platforms: write set PLATFORM name=value"),
     ]:
         code, printed, said = await here.beside("platforms", *words, REDIS_URL=store.url)
@@ -106,8 +108,12 @@ async def test_a_file_that_contradicts_itself_changes_nothing(store: Store, here
     file.write_text("[platforms.kurly]\nrate = 30\n[platforms.naver]\nattempts = 200\n")
     code, _, said = await here.beside("apply", str(file), REDIS_URL=store.url)
     assert code == 78
-    assert said.startswith(f"tailrace: TAILRACE_CONFIG: {file}: platform naver: attempts: is above max_starts")
+    sentence = "platform naver: attempts: is 200, above the 100 of max_starts"
+    assert said.startswith(f"tailrace: TAILRACE_CONFIG: {file}: {sentence}")
     assert await rate_of(store, "kurly") is None
+    file.write_text('[schedules.n]\nplatform = "kurly"\nkind = "drill"\nevery_seconds = 5\nargs = { steps = "x" }\n')
+    code, _, said = await here.beside("apply", str(file), REDIS_URL=store.url)
+    assert (code, said) == (2, "tailrace: schedules.n.args.steps: must be a whole number, not a string\n")
     code, _, said = await here.beside("apply", str(tmp_path / "none.toml"), REDIS_URL=store.url)
     assert (code, "cannot read" in said) == (78, True)
 

@@ -27,7 +27,7 @@ def test_a_guide_names_the_command_that_shows_another(capsys: pytest.CaptureFixt
 
 def test_an_unknown_topic_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docs", "hendlers"]) == 2
-    assert capsys.readouterr().err == "tailrace: TOPIC: there is no hendlers; did you mean handlers?\n"
+    assert capsys.readouterr().err == "tailrace: TOPIC: there is no guide hendlers; did you mean handlers?\n"
 
 
 def test_only_relative_links_and_pictures_are_rewritten() -> None:

@@ -192,6 +192,10 @@ def test_args_come_from_a_file_or_from_stdin(valkey_url: str, tmp_path: Path, he
         (["nowhere", "drill"], "platform: 'nowhere' is not declared; known are oliveyoung"),
         (["research", "a kind"], "kind: "),
         (["research", "drill", "--id", "a.b"], "--id: "),
+        (
+            ["research", "drill", "--dedupe", "k", "--dedupe-mode", "debounce"],
+            "--dedupe-mode: debounce replaces a job while it is delayed; set --delay or --run-at",
+        ),
         (["research", "drill", "--priority", "now"], "--priority: must be one of urgent, high, normal, low"),
     ],
 )

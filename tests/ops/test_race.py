@@ -38,7 +38,10 @@ def test_a_frozen_worker_that_comes_back_is_mute() -> None:
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [(["--moment", "9"], "--moment: the job takes 2.5 s"), (["--rounds", "0"], "--rounds: must be at least 1")],
+    [
+        (["--moment", "9"], "--moment: is 9; the job takes 2.5 s: choose from above 0 to 2.3"),
+        (["--rounds", "0"], "--rounds: must be at least 1"),
+    ],
 )
 def test_a_race_that_cannot_be_run_is_refused(words: list[str], sentence: str, here: Here) -> None:
     code, _, err = here("race", *words)

@@ -36,15 +36,21 @@ def test_a_schedule_is_set_shown_paused_resumed_and_removed(valkey_url: str, her
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (("set", "kurly", "n", "drill"), "cron", 2),
+        (("set", "kurly", "n", "drill"), "--cron: set exactly one of cron and --every", 2),
         (("set", "kurly", "n", "drill", "--every", "0"), "--every", 2),
         (("set", "kurly", "n", "drill", "--every", "often"), "--every", 2),
-        (("set", "kurly", "n", "drill", "--every", "5", "--missed", "some"), "missed", 2),
+        (
+            ("set", "kurly", "n", "drill", "--every", "5", "--missed", "some"),
+            "--missed: must be one of all, once, skip, not 'some'",
+            2,
+        ),
+        (("set", "kurly", "n", "drill", "--every", "5", "--options", "{"), "--options: is not JSON", 2),
         (("set", "kurly", "n", "drill", '{"steps":-1}', "--every", "5"), "args.steps", 2),
         (("set", "kurly", "n", "drill", "--every", "5", "--options", '{"attempts":0}'), "options.attempts", 2),
         (("set", "amazon", "n", "drill", "--every", "5"), "platform", 2),
         (("set", "kurly"), "set PLATFORM NAME KIND", 2),
         (("pause",), "pause PLATFORM NAME", 2),
+        (("stop", "kurly", "n"), "there is no action 'stop'; choose among set, pause, resume, remove", 2),
         (("pause", "kurly", "nothing"), "no schedule nothing", 1),
     ],
 )

@@ -29,6 +29,8 @@ class Shape(Struct, forbid_unknown_fields=True):
     number: Literal[1, 2] = 1
 
 
+KNOWN = ", ".join(Shape.__struct_fields__)
+
 WRONG = [
     ({}, "steps", "is missing"),
     ({"steps": "5"}, "steps", "must be a whole number, not a string"),
@@ -46,17 +48,17 @@ WRONG = [
     ({"steps": 1, "names": ["ab", "cd", "ef"]}, "names", "may have at most 2 items"),
     ({"steps": 1, "names": ["ab", "c"]}, "names[1]", "must have at least 2 characters"),
     ({"steps": 1, "names": {}}, "names", "must be a list, not an object"),
-    ({"steps": 1, "block": "nap"}, "block", "must be one of sleep, spin"),
+    ({"steps": 1, "block": "nap"}, "block", "must be one of sleep, spin, not 'nap'"),
     ({"steps": 1, "block": 3}, "block", "must be a string or null, not a whole number"),
     ({"steps": 1, "dedupe": {}}, "dedupe.key", "is missing"),
-    ({"steps": 1, "dedupe": {"key": "k", "mode": "x"}}, "dedupe.mode", "must be one of throttle, until_done"),
-    ({"steps": 1, "dedupe": {"key": "k", "more": 1}}, "dedupe.more", "is not a known field"),
+    ({"steps": 1, "dedupe": {"key": "k", "mode": "x"}}, "dedupe.mode", "must be one of throttle, until_done, not 'x'"),
+    ({"steps": 1, "dedupe": {"key": "k", "more": 1}}, "dedupe.more", "is not a known field; did you mean mode?"),
     ({"steps": 1, "dedupe": 5}, "dedupe", "must be an object or null, not a whole number"),
     ({"steps": 1, "counts": {"a": "b"}}, "counts[...]", "must be a whole number, not a string"),
     ({"steps": 1, "once": 1}, "once", "must be true or false, not a whole number"),
-    ({"steps": 1, "number": 3}, "number", "must be one of 1, 2"),
-    ({"steps": 1, "more": 1}, "more", "is not a known field"),
-    ({"steps": 1, "a`b": 1}, "a`b", "is not a known field"),
+    ({"steps": 1, "number": 3}, "number", "must be one of 1, 2, not 3"),
+    ({"steps": 1, "more": 1}, "more", f"is not a known field; known are {KNOWN}"),
+    ({"steps": 1, "a`b": 1}, "a`b", f"is not a known field; known are {KNOWN}"),
     ([], "", "must be an object, not a list"),
 ]
 
@@ -78,7 +80,7 @@ def test_what_is_wrong_is_a_sentence_about_a_field(value: Any, field: str, reaso
 def test_without_the_shape_a_wrong_word_is_named_all_the_same() -> None:
     assert field_of(refused({"steps": 1, "block": "nap"}), "args") == (
         "args.block",
-        "is not one of the words that it may be",
+        "is an unknown word, 'nap'",
     )
 
 

@@ -181,7 +181,9 @@ async def test_a_promoted_replica_that_lagged_gives_a_number_again_and_lets_no_z
 async def test_replicated_is_refused_and_reported_where_there_are_too_few_replicas(pair: Pair) -> None:
     async with opened(pair.primary, ReplicaTerms(replicas=2)) as store:
         policies = Policies(Transitions(store), Platforms(REPLICATED))
-        with pytest.raises(WrongField, match="durability: replicated needs 2 replicas, and the store of other has 1"):
+        with pytest.raises(
+            WrongField, match=r"durability: replicated needs TAILRACE_REPLICAS \(2\) replicas; the store of other has 1"
+        ):
             await policies.change("other", {"durability": "replicated"})
         (advice,) = [said for said in await check_fitness(store) if "replicas" in said]
         assert "the store has 1 of the 2 replicas that TAILRACE_REPLICAS asks for" in advice
