@@ -73,7 +73,7 @@ Fault = Callable[["Storm"], Coroutine[Any, Any, None]]
 
 
 class Worker:
-    """A place where a consumer runs, with a link of its own; whoever dies there is replaced."""
+    """A place where a consumer runs, with a link of its own; a consumer that dies there is replaced."""
 
     def __init__(self, consumer: ConsumerProcess, link: Link) -> None:
         self.consumer = consumer
@@ -234,7 +234,7 @@ class Storm:
             await asyncio.sleep(ANSWER_SECONDS)
 
     def _harm(self, worker: Worker) -> float:
-        """For how long: unnoticed, or so long that whoever is hit may be taken for lost."""
+        """For how long: unnoticed, or so long that its consumer may count as lost."""
         if (seconds := self._seconds()) > SHORT[1]:
             self._blame(worker)
         return seconds

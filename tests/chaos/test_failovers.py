@@ -32,7 +32,7 @@ PLATFORMS = (*SHOPS, "research", "plan-generation", "material-processing", *(f"p
 CONSUMERS, GATEWAYS = 4, 2
 PAUSE_SECONDS = 1.0  # between faults, and between two jobs of a platform
 WATCHED = 0.1  # of all jobs
-BACK_SECONDS = 5.0  # every platform moves again within so much of its node being back, with its replica
+BACK_SECONDS = 5.0  # every platform moves again this soon after its node is back, with its replica
 LOST_AT_ONCE = 10  # jobs that a replica may not have received when its primary is killed
 
 Fault = Callable[[], Awaitable[None]]
@@ -68,7 +68,7 @@ class Storm:
         await asyncio.gather(*gateways, self.deployment.consumers(CONSUMERS, *PLATFORMS))
 
     async def rage(self, faults: Mapping[str, tuple[Fault, int]]) -> Counter[str]:
-        """Each fault so many times, in any order; how many there were of each."""
+        """Each fault this many times, in any order; how many there were of each."""
         order = [name for name, (_, count) in sorted(faults.items()) for _ in range(count)]
         self.dice.shuffle(order)
         loads = [asyncio.create_task(self._load(platform)) for platform in PLATFORMS]

@@ -51,7 +51,7 @@ def went_on_once(histories: dict[str, list[Event]], effects: list[str]) -> int:
         lost = {event.attempt for event in history if event.status is Status.SUPERSEDED}
         assert len({*attempts}) == len(attempts), f"{job} joined twice in one attempt"
         assert {*attempts} - lost == {history[-1].attempt}, f"{job} joined in {attempts}, and lost {lost}"
-        assert [event.status for event in history].count(Status.AWAITING) <= 1, f"{job} was woken in vain"
+        assert [event.status for event in history].count(Status.AWAITING) <= 1, f"{job} was woken without a reason"
     return len(joins)
 
 

@@ -26,8 +26,8 @@ class Told(NamedTuple):
 
 
 class Document:
-    """What /openapi.json says. An answer must have no field that is not described: clients may be told of more some
-    day, but what is told today must be in the document."""
+    """The document at /openapi.json. An answer must have no field that is not described: there may be more some
+    day, but the fields of today must be in the document."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document: dict[str, Any] = strict(document)

@@ -113,7 +113,7 @@ class EventSource:
 
 
 def told(messages: list[Message]) -> list[str]:
-    """What a client was told, in words; frames that are no events by their name."""
+    """The statuses that a client got; frames that are no events by their name."""
     return [tell(m.told).replace("step ", "") if m.event == "message" else m.event for m in messages]
 
 
@@ -124,7 +124,7 @@ def all_jobs(gateway: str, query: str = "") -> EventSource:
 
 
 async def live(desk: Desk, reading: Any) -> None:
-    """Wait until the stream tells of what happens: the feed is read only while somebody listens."""
+    """Wait until the stream is live: the feed is read only while a client listens."""
     heard = asyncio.create_task(reading.take(1))
     number = 0
     while not heard.done():

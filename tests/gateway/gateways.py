@@ -71,7 +71,7 @@ class GatewayProcess:
         self._command = paced if ping_seconds or grace_seconds else command
 
     def __enter__(self) -> Self:
-        # Nobody writes to it: it closes when the test run ends, however it ends, and the gateway ends with it.
+        # Never written to: it closes when the test run ends, however it ends, and the gateway ends with it.
         held, self._lifeline = os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, *self._command],

@@ -1,4 +1,4 @@
-"""A server that says what it was told to say, word by word: one answer for each connection."""
+"""A server with prepared answers, sent as they are: one for each connection."""
 
 import asyncio
 import ssl

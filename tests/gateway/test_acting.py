@@ -130,7 +130,7 @@ async def test_a_failed_or_cancelled_job_is_retried_with_its_history(
     await desk.complete(held)
     history = (
         await http.get("/research/history/research.a?limit=99")
-    ).json()  # asked anew: an ended one is kept a second
+    ).json()  # asked again: an ended one is kept a second
     assert [event["status"] for event in history][-3:] == ["reopened", "started", "completed"]
     assert next(event for event in history if event["status"] == "reopened")["by"] == "ann"
     problem = problem_of(await http.post("/api/jobs/research.a/retry"), 409, "JOB_ENDED")

@@ -79,7 +79,7 @@ async def test_what_cannot_be_is_refused(http: httpx2.AsyncClient, query: str, f
 
 
 async def test_whoever_is_answered_hears_of_what_happens_next(gateway: str, desk: Desk) -> None:
-    for number in range(5):  # nobody watched before, each time
+    for number in range(5):  # no client watched before, each time
         async with all_jobs(gateway) as source, source.open() as reading:
             await desk.start(f"next-{number}")
             assert of(await reading.take(1), f"next-{number}") == [f"research.next-{number} started 1"]

@@ -202,7 +202,7 @@ async def test_the_stream_of_everything_tells_a_key_of_its_platforms_only(
     async with locked.stream("GET", "/api/events", headers=shown(VIEWER)) as response:
         taking = asyncio.create_task(lines_until(response, "ably.open"))
         number = 0
-        while not taking.done():  # the feed is read only while somebody listens: it may begin a little later
+        while not taking.done():  # the feed is read only while a client listens: it may begin a little later
             number += 1
             assert number < 500
             await desk.complete(await desk.start(f"secret-{number}"))

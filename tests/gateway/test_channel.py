@@ -20,7 +20,7 @@ FIRST, SECOND = event(3, 1, "progress", 1), event(4, 1, "progress", 2)
 
 
 def read(held: Channel, *log: bytes, in_order: bool = True, piece: int = 0) -> None:
-    """Let it read this log, with `queued` in front, from where it wants to on; in pieces of so many entries."""
+    """Let it read this log, with `queued` in front, from where it wants to on; in pieces of this many entries."""
     for _ in range(100):
         first = held.next_read
         kept = log[max(0, first - 2) :]
@@ -134,7 +134,7 @@ def test_for_a_watcher_that_has_seen_less_it_begins_earlier(base: int) -> None:
     assert not held.follow(Hint("a", 60, event(60, 1, "progress", 60))), "while it is read again"
     read(held, STARTED, *STEPS, piece=5)
     assert shown(held) == [QUEUED, STARTED, *STEPS][base:]
-    assert (held.end, held.generation) == (59, 0), "no watcher is told anything twice"
+    assert (held.end, held.generation) == (59, 0), "no watcher gets anything twice"
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["beyond the end", "written into by hand"])

@@ -124,7 +124,7 @@ async def test_who_waits_for_a_store_that_hangs_is_answered_before_the_end(frail
 
 
 async def test_who_comes_while_it_drains_is_not_refused_for_good(process: GatewayProcess, desk: Desk) -> None:
-    """A 503 would end a browser's EventSource for ever; a connection that nobody takes has it try again."""
+    """A 503 would end a browser's EventSource for ever; a connection that is not accepted has it try again."""
     await desk.start("a")
     head = b"POST /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     reader, writer = await open_socket(process.url, head)  # keeps the gateway from its end
@@ -147,7 +147,7 @@ async def test_who_comes_while_it_drains_is_not_refused_for_good(process: Gatewa
         other.close()
         return False
 
-    await eventually("nobody is taken any more", refused)
+    await eventually("no connection is accepted any more", refused)
     assert process.process.poll() is None, "it drains"
     idle_writer.write(b"GET /research/stream/research.a HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"HTTP/1.1 5" not in await asyncio.wait_for(idle_reader.read(), 20)

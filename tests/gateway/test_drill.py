@@ -22,7 +22,7 @@ DETAIL = "drill is switched off on this gateway; TAILRACE_DRILL=on allows it"
 
 @pytest.fixture
 async def shut(valkey_url: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of a gateway with keys that is told nothing about drills."""
+    """A client of a gateway with keys without a setting about drills."""
     with gateway_thread(valkey_url, {"TAILRACE_API_KEYS": SETTING, **UNSET}) as gateway:
         async with httpx2.AsyncClient(base_url=gateway.url, timeout=20, verify=False, headers=shown(WHOLE)) as http:
             yield http

@@ -110,10 +110,10 @@ async def test_a_reopened_job_is_told_anew(http: httpx2.AsyncClient, desk: Desk,
         return await http.get(path, headers={"If-None-Match": etag})
 
     async def is_told() -> httpx2.Response | None:
-        answer = await asked()  # what was told of an ended job is kept for a second
+        answer = await asked()  # the answer about an ended job is kept for a second
         return answer if answer.status_code == 200 else None
 
-    going_on = await eventually("it is told that it goes on", is_told)
+    going_on = await eventually("the answer says that it goes on", is_told)
     assert going_on is not None
     assert "etag" not in going_on.headers
     (held,) = await desk.claim()

@@ -1,4 +1,4 @@
-"""feed: who was away for long knows whether it missed something, and only those who asked for it are told."""
+"""feed: a reader that was away for long learns whether it missed something, and only listeners get events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -26,7 +26,7 @@ return redis.call('XTRIM', KEYS[1], 'MAXLEN', ARGV[4])"""
 
 
 class Ears(Live):
-    """Hears one feed, and remembers what it was told."""
+    """Listens to one feed, and remembers what came."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

@@ -46,7 +46,7 @@ async def gather(events: Events, job: str, url: str, **more: Any) -> Events:
 
 @asynccontextmanager
 async def following(job: str, url: str, **more: Any) -> AsyncIterator[tuple[Events, Callable[[], Awaitable[Events]]]]:
-    """What was told so far, and a way to wait for all of it."""
+    """The events so far, and a way to wait for all of them."""
     events: Events = []
     task = asyncio.create_task(gather(events, job, url, **more))
     try:
@@ -60,7 +60,7 @@ async def count(events: Events, number: int) -> None:
     async def look() -> bool:
         return len(events) >= number
 
-    await eventually(f"{number} events were told", look)
+    await eventually(f"{number} events came", look)
 
 
 class Balancer(Link):

@@ -1,4 +1,4 @@
-"""A client that follows a job through everything that may stand at the other end: refusals, garbage, nobody."""
+"""A client that follows a job through every kind of other end: refusals, garbage, no server."""
 
 import asyncio
 import gzip
@@ -50,7 +50,7 @@ GOOD = streamed(told(1), told(2), told(3, "completed"), END)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to be spared here."""
+    """Wait no longer than a moment between tries."""
     monkeypatch.setattr(client, "LONGEST_PAUSE_SECONDS", 0.02)
 
 
@@ -206,7 +206,7 @@ async def test_what_never_ends_is_refused(begin: bytes, endless: bytes) -> None:
 
 async def test_patience_has_an_end_if_the_caller_says_so() -> None:
     async with Scripted(b"") as server:
-        pass  # nobody listens there any more
+        pass  # no server listens there any more
     before = anyio.current_time()
     with pytest.raises(GatewayAway, match=r"no gateway at 127.0.0.1:\d+ for 0.3 s"):
         await seqs(server, patience_seconds=0.3)

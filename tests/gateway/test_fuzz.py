@@ -48,7 +48,7 @@ async def set_the_scene(store: Store, *, running: bool) -> dict[str, list[str]]:
 
 @contextmanager
 def listening(gateway: GatewayProcess) -> Iterator[list[str]]:
-    """All that a gateway says: nobody reads its pipe meanwhile, and a full one would hold it up."""
+    """The log of a gateway, in a file: its pipe is not read meanwhile, and a full one would hold it up."""
     said: list[str] = []
     stderr = gateway.process.stderr
     assert stderr is not None
@@ -62,7 +62,7 @@ def listening(gateway: GatewayProcess) -> Iterator[list[str]]:
 
 
 def ask_often(target: Target, pool: dict[str, list[str]], count: int, dice: Random, *, locked: bool) -> None:
-    """So many requests; chance is the seed's alone.
+    """This many requests; only the seed decides about them.
 
     A few of each mood at a time: left alone, hypothesis stays for long where it was.
     """
@@ -91,7 +91,7 @@ def ask_often(target: Target, pool: dict[str, list[str]], count: int, dice: Rand
 async def fuzz(
     url: str, store_url: str, count: int, dice: Random, tell: Callable[[str], None], *, locked: bool
 ) -> set[str]:
-    """So many requests to a gateway on an empty store; the routes that answered well."""
+    """This many requests to a gateway on an empty store; the routes that answered well."""
     async with Store(store_url) as store:
         pool = await set_the_scene(store, running=count >= LONG)
     target = Target(url, store_url, Document(document(TABLE, locked=locked)))

@@ -68,6 +68,6 @@ async def test_what_somebody_writes_into_the_log_is_not_shown(
     assert story(await history_of(http, "forged")) == END
     await store.command("RPUSH", log, *forgeries("forged"), forged("forged", 10, 2, "completed", result="other"))
     await store.command("RPUSH", log, forged("forged", 11, 3, "started"), *await desk.log("forged"))
-    events = await history_of(http, "forged", limit="1000")  # a page is always read anew
+    events = await history_of(http, "forged", limit="1000")  # a page is always read from the store
     assert story(events) == END
     assert [event["seq"] for event in events] == list(range(1, len(END) + 1))

@@ -1,4 +1,4 @@
-"""Kept histories: ended jobs are not read again and again, and nothing old is told for longer than a second."""
+"""Kept histories: ended jobs are not read again and again, and an old answer is given for at most a second."""
 
 import asyncio
 import re

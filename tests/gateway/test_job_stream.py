@@ -260,7 +260,7 @@ async def test_a_damaged_job_does_not_hold_up_the_others(gateway: str, desk: Des
         await reading_b.take(2)
         await store.command("DEL", desk.keys.record("b"))
         await store.command("SET", desk.keys.record("b"), "x")
-        await store.command("XADD", desk.keys["events"], "*", "b 9", b"", "a 9", b"")  # both have to be read anew
+        await store.command("XADD", desk.keys["events"], "*", "b 9", b"", "a 9", b"")  # both have to be read again
         assert told(await reading_b.rest()) == ["reset"]
         await desk.complete(held)
         assert told(await reading_a.rest()) == ["completed 1", "end"]

@@ -35,12 +35,12 @@ async def test_nobody_watching_leaves_the_feed_unread(valkey_url: str, store: St
     with gateway_thread(valkey_url) as server:
         async with EventSource(server.url, "research.a") as source, source.open() as reading:
             await reading.take(1)
-            await eventually("somebody waits on the server", lambda: waits(store))
+            await eventually("a client waits on the server", lambda: waits(store))
 
         async def idle() -> bool:
             return not await waits(store)
 
-        await eventually("nobody waits on the server", idle)
+        await eventually("no client waits on the server", idle)
 
 
 async def waits(store: Store) -> bool:

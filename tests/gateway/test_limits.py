@@ -256,7 +256,7 @@ async def test_who_never_reads_an_answer_is_let_go(valkey_url: str, desk: Desk, 
 
 
 async def loris(url: str, count: int, seconds: float) -> tuple[float, list[float]]:
-    """Many sockets that drip, and what somebody healthy meets meanwhile: the last end, and each time of an answer."""
+    """Many sockets that drip, and what a healthy client meets meanwhile: the last end, and each time of an answer."""
     openings = [opening for opening in SLOW.values() if opening]
     sockets = [await open_socket(url, openings[number % len(openings)]) for number in range(count)]
     dripping = [asyncio.create_task(drip(socket, seconds, 1.0)) for socket in sockets]

@@ -28,7 +28,7 @@ PAGE_BYTES = 64 * 1024  # that the store may send for a page, and all around it
 
 
 async def lengthen(desk: Desk, held: Claim, count: int = MANY) -> None:
-    """Give a running job a history of so many events, as its reports would."""
+    """Give a running job a history of this many events, as its reports would."""
     record = await desk.record(held.key)
     million = int((record.started or "").partition("-")[2]) // 10**6 + 1  # the next one: later than the start
     await desk.keep_start(held)

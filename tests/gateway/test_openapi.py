@@ -185,7 +185,7 @@ class Witness:
         return answer
 
     def missing(self) -> set[tuple[str, int]]:
-        """What the document promises, beside refusals, and nobody has seen yet."""
+        """The answers in the document, beside refusals, that no test has seen yet."""
         promised = {
             (route, int(status))
             for route, operation in self.described.routes.items()

@@ -99,7 +99,7 @@ def needed_by(name: str) -> set[str]:
 
 
 def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
-    """No view loads more than 60 KB, unpacked, and what comes when somebody acts is small; packed, it is a third."""
+    """No view loads more than 60 KB, unpacked, and what loads on an action is small; packed, it is a third."""
     loaded_at_once = set()
     for view in ("platforms/overview.js", "platforms/list.js", "job/job.js"):
         sheet = "job/job.css" if view == "job/job.js" else "platforms/overview.css"
@@ -141,7 +141,7 @@ async def test_what_steps_gave_is_told_by_name_while_it_is_kept(http: httpx2.Asy
 
 
 async def test_the_first_look_waits_for_no_beat(http: httpx2.AsyncClient, desk: Desk) -> None:
-    """A consumer that beats once is not known to live; with `wait=0` it is told at once all the same."""
+    """A consumer that beats once is not known to live; with `wait=0` it is shown at once all the same."""
     await desk.transitions.beat([(desk.keys, [])], "once", b"{}")
     status = "/api/v2/workers/status"
     for path in ("/api/platforms", "/api/platforms/research", status):
@@ -151,8 +151,8 @@ async def test_the_first_look_waits_for_no_beat(http: httpx2.AsyncClient, desk: 
         assert answer.status_code == 200
         assert problem_of(await http.get(path, params={"wait": "soon"}), 422, "WRONG_FIELD")["field"] == "wait"
 
-    async def told() -> bool:  # a look for somebody else may be half a second old
+    async def told() -> bool:  # a look for another client may be half a second old
         workers = (await http.get(status, params={"wait": "0"})).json()["data"]["workers"]
         return [worker["worker_id"] for worker in workers] == ["once"]
 
-    await eventually("it is told", told)
+    await eventually("it is shown", told)

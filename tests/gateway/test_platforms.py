@@ -322,7 +322,7 @@ async def test_a_paused_platform_starts_nothing_until_it_is_resumed(http: httpx2
     paused = await http.post("/api/platforms/research/pause", json={"by": "ann of ops"})
     assert (paused.status_code, paused.json()["paused"], paused.json()["pausedBy"]) == (200, True, "ann of ops")
     again = await http.post("/api/platforms/research/pause", json={"by": "bob"})
-    assert again.json() == paused.json(), "whoever was first is named"
+    assert again.json() == paused.json(), "the first caller is named"
     assert await desk.claim() == []
     shown = (await get(http, "/api/platforms/research"))["data"]
     assert (shown["paused"], shown["pausedBy"]) == (True, "ann of ops")

@@ -1,4 +1,4 @@
-"""A port that several processes share is kept by their parent: nobody else gets it, and of two at once only one."""
+"""A port that several processes share is kept by their parent: no other process gets it, and of two only one."""
 
 import asyncio
 import socket

@@ -87,7 +87,7 @@ async def test_one_that_is_killed_is_replaced_and_its_clients_miss_nothing(kept:
             if number in (10, 20):
                 victim = max(await serving(kept), key=lambda child: len(clients_of(child)))
                 victim.kill()
-                await desk.report(held, number + 1)  # while nobody listens to it
+                await desk.report(held, number + 1)  # while no client listens to it
         victims = sum(viewer.breaks > 0 for viewer in viewers)
         await desk.complete(held)
     expected = ["queued", "started", *["progress"] * 30, "completed"]

@@ -1,4 +1,4 @@
-"""Signs of life: one of several processes that shows none is replaced, and nobody is blamed when all stood still."""
+"""Signs of life: one of several processes that shows none is replaced, but not when all stood still."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ def test_silence_is_counted_in_looks_and_a_start_may_take_longer() -> None:
     assert all(pulse.look() for _ in range(FIRST_LOOKS))
     assert not pulse.look()
     for _ in range(100_000):
-        with suppress(BlockingIOError):  # nobody looked for a day: whoever beats does not wait
+        with suppress(BlockingIOError):  # no look for a day: a process that beats does not wait
             os.write(pulse.write_end, b".")
     while pulse.look() and pulse.silent == 0:
         pass  # all of it is read

@@ -86,7 +86,7 @@ async def test_a_secret_turns_up_nowhere(frail: OwnStore, process: GatewayProces
         for word in words:
             for answer in await use(http, word):
                 http.cookies.clear()
-                own = word in answer.request.url.path  # whose path is this word may hear it again; nobody else does
+                own = word in answer.request.url.path  # an answer may repeat the word only if it was the path
                 if "event-stream" not in answer.headers["content-type"] and not own:
                     kept = {name: value for name, value in answer.headers.items() if name != "set-cookie"}
                     seen += [answer.text, str(kept)]
@@ -105,7 +105,7 @@ async def test_without_a_store_nobody_is_turned_away_for_ever(frail: OwnStore, h
     stream = "/research/stream/research.a"
     for path, headers in ((stream, held), (f"{stream}?ticket={ticket}", {}), ("/api/events", held)):
         answer = await http.get(path, headers=headers)
-        assert answer.status_code == 200, "an EventSource that is told anything else does not come back"
+        assert answer.status_code == 200, "with any other status an EventSource does not come back"
         assert "retry:" in answer.text
     answer = await http.get("/api/platforms", headers=held)
     assert answer.status_code == 503
@@ -113,7 +113,7 @@ async def test_without_a_store_nobody_is_turned_away_for_ever(frail: OwnStore, h
     for path in ("/readyz", "/api/platforms"):
         told = (await http.get(path, headers=shown(CANARY))).text
         assert "STORE_AWAY" in told
-        assert str(frail.port) not in told, "where the store is, is nobody's business"
+        assert str(frail.port) not in told, "the address of the store stays secret"
     assert (await http.get("/api/session", headers=shown(CANARY))).status_code == 200, "a key is known without it"
 
 

@@ -1,4 +1,4 @@
-"""Keys that change, sessions and tickets: nobody gets more by them than a key gives, and not for longer."""
+"""Keys that change, sessions and tickets: they allow no more than a key does, and for no longer."""
 
 import asyncio
 import hashlib
@@ -155,4 +155,4 @@ async def test_a_ticket_does_not_widen_what_another_key_may_see(locked: httpx2.A
     assert (await locked.get(path, headers=shown(OF_SCOPE[Scope.SUBMIT]))).status_code == 403
     assert (await locked.get(path, headers=shown(UNKNOWN))).status_code == 401
     async with locked.stream("GET", path) as response:
-        assert response.status_code == 200, "nobody has used it so far"
+        assert response.status_code == 200, "it has not been used so far"

@@ -1,4 +1,4 @@
-"""Clients that never read: they cost little, harm nobody, are let go in time, and leave nothing behind."""
+"""Clients that never read: they cost little, harm no other client, are dropped in time, and leave nothing behind."""
 
 import asyncio
 import time
@@ -106,7 +106,7 @@ async def endure(
 
 
 async def at_rest(process: GatewayProcess, store: Store) -> Footprint:
-    """What it holds while nobody watches; its own connection to the store is open."""
+    """What it holds while no client watches; its own connection to the store is open."""
     async with httpx2.AsyncClient(base_url=process.url, timeout=20, verify=False) as http:
         assert (await http.get("/readyz")).status_code == 200
     return await footprint(process, store)

@@ -1,4 +1,4 @@
-"""What a browser shows instead of a key: one-use tickets, and the cookie of somebody who signed in."""
+"""Credentials of browsers: one-use tickets, and the cookie of a person who signed in."""
 
 import asyncio
 import hashlib

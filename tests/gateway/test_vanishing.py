@@ -59,7 +59,7 @@ async def test_a_job_that_was_replaced_without_a_word_is_told_anew(pinging: str,
 async def test_a_stream_of_a_job_that_vanished_while_another_watches_is_not_found(
     gateway: str, http: httpx2.AsyncClient, desk: Desk, store: Store
 ) -> None:
-    """Whoever comes is not answered by what others were told long ago."""
+    """A new client does not get an answer that others got long ago."""
     await desk.submit("a")
     async with EventSource(gateway, "research.a") as source, source.open() as reading:
         await reading.take(1)

@@ -50,7 +50,7 @@ async def test_every_consumer_is_named_with_its_platforms_beat_and_jobs(deployme
 
 
 async def test_what_consumers_tell_is_taken_only_as_they_tell_it(store: Store) -> None:
-    """Of jobs on other platforms nothing is told, and what somebody else wrote there is passed over."""
+    """Jobs on other platforms are not shown, and entries of other programs are passed over."""
     desk = Desk(store, "research")
     mine = {"host": "vm", "refused": [{"job_id": each, "attempt": 1, "writes": 2} for each in ("research.a", "ably.b")]}
     await desk.transitions.beat([(desk.keys, [])], "ann", encode({**mine, "new": "of a later version"}))

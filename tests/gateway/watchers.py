@@ -10,7 +10,7 @@ async def empty(live: Live) -> None:
     async def look() -> bool:
         return live.count == 0
 
-    await eventually("nobody watches", look)
+    await eventually("no client watches", look)
 
 
 class Idle:

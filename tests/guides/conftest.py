@@ -35,7 +35,7 @@ for each in (handlers, mail_handlers, orders, shop_handlers, stock, video_handle
 
 
 class Project:
-    """A folder with the files of the guides, and the variables that its programs are told."""
+    """A folder with the files of the guides, and the environment of its programs."""
 
     def __init__(self, folder: Path, store_url: str) -> None:
         self.folder = folder

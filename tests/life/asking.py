@@ -76,7 +76,7 @@ def rules(folder: Path, platform: str = PLATFORM, **fields: object) -> str:
 
 
 async def completed(deployment: Deployment, count: int, keys: PlatformKeys = KEYS, seconds: float = 60.0) -> list[str]:
-    """The keys of completed jobs in the order of their ends, once there are so many."""
+    """The keys of completed jobs in the order of their ends, once there are this many."""
 
     async def look() -> list[bytes] | None:
         ended: list[bytes] = await deployment.store.command("LRANGE", keys["ended_completed"], 0, -1)
@@ -87,7 +87,7 @@ async def completed(deployment: Deployment, count: int, keys: PlatformKeys = KEY
 
 
 async def nothing_left(deployment: Deployment, keys: PlatformKeys = KEYS) -> None:
-    """No order, no place of a limit key, nobody parked: all of it went with its jobs."""
+    """No order, no place of a limit key, no job parked: all of it went with its jobs."""
     desk = Desk(deployment.store, keys.platform)
 
     async def look() -> bool:

@@ -14,7 +14,7 @@ from tests.support.server import shaped
 
 @asynccontextmanager
 async def lasting(folder: Path) -> AsyncIterator[Deployment]:
-    """A deployment on a store of its own, which nobody empties between two tests."""
+    """A deployment on a store of its own, which is not emptied between two tests."""
     with shaped(folder / "data") as store:
         async with Deployment(store.url, folder) as deployment:
             yield deployment

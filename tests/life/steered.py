@@ -36,7 +36,7 @@ async def puts_off(attempt: Attempt[dict[str, float]]) -> int:
 
 @handles("left-alone")
 async def left_alone(attempt: Attempt[dict[str, float]]) -> int:
-    """Whoever it asks wants to be left alone, once."""
+    """The server it asks wants a pause, once."""
     if attempt.number < 2:
         raise RateLimited(seconds=attempt.args["seconds"])
     return attempt.number

@@ -1,4 +1,4 @@
-"""Cancel from anywhere: a job that nobody runs ends at once, one that runs soon; a race with its end has one winner."""
+"""Cancel from anywhere: a waiting job ends at once, a running one soon; a race with its end has one winner."""
 
 import asyncio
 from pathlib import Path
@@ -87,7 +87,7 @@ async def test_a_job_whose_worker_dies_while_it_is_asked_to_stop_ends_cancelled(
 
 
 async def test_more_jobs_of_one_process_than_one_line_tells_are_all_stopped(valkey_url: str, tmp_path: Path) -> None:
-    """Each of them has its time to stop from when it is told: the process of jobs that obey is not ended."""
+    """Each of them has its time to stop from when it is asked to: the process of jobs that obey is not ended."""
     async with Deployment(valkey_url, tmp_path, f"[platforms.research]\nper_process = {MANY}\n") as deployment:
         worker = await deployment.consumer("research", pace=Pace(deadline=6.0, beat=2.0), TAILRACE_OBEY_SECONDS="0.5")
         jobs = [await ask(deployment, "research", args={"seconds": 60}) for _ in range(MANY)]

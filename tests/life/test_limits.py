@@ -1,4 +1,4 @@
-"""Limits with real consumers: how many run, how many start, and nobody polls while a gate is closed."""
+"""Limits with real consumers: how many run, how many start, and no consumer polls while a gate is closed."""
 
 import asyncio
 import time
@@ -179,7 +179,7 @@ async def settled(deployment: Deployment) -> int:
         await asyncio.sleep(0.2)
         return seen if seen == before else 0
 
-    return await eventually("nobody calls", look)
+    return await eventually("no consumer is called", look)
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +227,6 @@ async def test_a_handler_that_is_told_to_slow_down_holds_the_whole_platform(pair
     delayed = next(event for event in told[limited] if event.status is Status.DELAYED)
     assert delayed.reason == "rate"
     starts = [at(e.time) for history in told.values() for e in history if e.status is Status.STARTED]
-    assert sum(start < at(delayed.until) for start in starts) == 1, "only the one that was told so"
+    assert sum(start < at(delayed.until) for start in starts) == 1, "only the delayed one"
     ended = await completed(pair, 4, shop)
     assert f"kurly.{ended[0]}" == limited, "it is due, and first"

@@ -44,7 +44,7 @@ def fullest(times: list[float], seconds: float) -> int:
 
 
 async def started_together(deployment: Deployment, count: int) -> list[float]:
-    """When each of so many jobs was started that stood in line before the first of them."""
+    """When each of this many jobs was started that waited before the first of them."""
     transitions, keys = Transitions(deployment.store), PlatformKeys("research")
     await transitions.pause(keys, "the test")
     jobs = [await deployment.submit("research", steps=0) for _ in range(count)]

@@ -23,12 +23,12 @@ end"""
 
 
 async def let_time_pass(deployment: Deployment, seconds: int) -> None:
-    """As if all completed jobs had ended so much earlier."""
+    """As if all completed jobs had ended that much earlier."""
     await deployment.store.command("EVAL", AGE, 1, KEYS["ended_completed"], KEYS.record(""), seconds * 1000)
 
 
 async def job_keys(deployment: Deployment) -> int:
-    """How many keys there are beside those that a platform has once somebody serves it."""
+    """How many keys there are beside those that a platform has once a consumer serves it."""
     served = ("idle", "called", "events", "control", "beats", "consumers", "jobs_normal", "ended_completed")
     shared = {KEYS[name].encode() for name in served}
     cursor, found = b"0", set[bytes]()

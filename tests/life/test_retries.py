@@ -139,7 +139,7 @@ async def test_a_handler_steers_its_job(standing: Deployment) -> None:
     assert [tell(event) for event in histories[alone]] == [
         *("queued", "started 1", "delayed 1", "started 2", "completed 2"),
     ]
-    assert when(histories[held], Status.STARTED)[0] >= until  # nobody on this platform started before
+    assert when(histories[held], Status.STARTED)[0] >= until  # no job of this platform started before
     for job in (put_off, alone, held):
         record = await standing.record(job)
         assert (record.failures, record.crashes) == (0, 0)

@@ -44,7 +44,7 @@ class Clockwork:
             self.first[wanted.name] = planned.next_ms
 
     async def ticked(self, times: int, *, seconds: float = 60.0) -> None:
-        """Wait until the slowest schedule has so many ticks behind it."""
+        """Wait until the slowest schedule has this many ticks behind it."""
 
         async def look() -> bool:
             return all(tick - self.first[name] >= times * SECOND for name, tick in (await self.places()).items())
@@ -98,7 +98,7 @@ async def every_tick_once(deployment: Deployment, tell: Tell, *, count: int, sec
     wanted = await clockwork.stop()
     await clockwork.ended(seconds=120)
     assert len(wanted) >= count * seconds
-    assert await clockwork.accepted() == len(wanted), "none came twice, and none that nobody asked for"
+    assert await clockwork.accepted() == len(wanted), "none came twice, and none without a tick"
     late = await clockwork.lateness(wanted)
     tell(f"{len(wanted)} ticks of {count} schedules, late by {median(late):g} ms at the median, {max(late)} ms at most")
 
@@ -121,7 +121,7 @@ async def test_what_was_missed_while_nobody_ran_is_made_up_for(deployment: Deplo
     await clockwork.begin(3, options=Options(keep_seconds=3600))
     await clockwork.ticked(1)
     consumer.kill_group()
-    await asyncio.sleep(3)  # the time nobody runs
+    await asyncio.sleep(3)  # the time without a consumer
     await deployment.consumer("research")
     await clockwork.ticked(5)
     wanted = await clockwork.stop()

@@ -1,4 +1,4 @@
-"""Time: jobs start when they are due and not before, expire when nobody starts them, and do not take too long."""
+"""Time: jobs start when they are due and not before, expire when no consumer starts them, and do not take too long."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ BUSY_SECONDS = 2.0
 
 
 def iso(seconds: float) -> str:
-    """A point in time, so many seconds from now."""
+    """A point in time, this many seconds from now."""
     return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat(timespec="milliseconds")
 
 
@@ -153,7 +153,7 @@ async def test_a_handler_that_does_not_stop_is_left_to_itself_and_mute(deploymen
     await deployment.ended(behind)  # its place was freed
     assert consumer.alive
     assert consumer.said("handler_does_not_stop")
-    consumer.interrupt()  # and a worker with such a handler still leaves when it is told to
+    consumer.interrupt()  # and a worker with such a handler still leaves when it is asked to
     assert await consumer.ended() == 0
 
 

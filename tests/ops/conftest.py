@@ -49,7 +49,7 @@ async def desk(valkey_url: str) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def troubles(valkey_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examine:
-    """What the doctor finds wrong with jobs; that nobody serves them is no news here."""
+    """What the doctor finds wrong with jobs; that no worker serves them does not count here."""
     monkeypatch.setenv("REDIS_URL", valkey_url)
     monkeypatch.setenv("TAILRACE_BEAT_SECONDS", "0.05")
     monkeypatch.setenv("TAILRACE_DEADLINE_SECONDS", "0.3")

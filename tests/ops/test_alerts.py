@@ -300,7 +300,7 @@ async def test_a_dead_worker_is_told_of_and_its_successor_resolves_it(
     try:
         await eventually("it watches", watching(tmp_path, 1))
         worker.kill_group()
-        await eventually("the dead worker is told of", lambda: said(1), seconds=40)
+        await eventually("an alert about the dead worker", lambda: said(1), seconds=40)
         await deployment.consumer("research")
         await eventually("it is over", lambda: said(2), seconds=90)  # a minute after the watcher began
     finally:

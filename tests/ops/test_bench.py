@@ -32,7 +32,7 @@ FIGURES = {
 
 
 def relatives(folder: Path) -> list[psutil.Process]:
-    """Every process that was told of something in this folder."""
+    """Every process with a path of this folder in its arguments or environment."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Commands that find the store of a running `up` go by what that was told of platforms."""
+"""Commands that find the store of a running `up` use its settings about platforms."""
 
 import json
 from pathlib import Path

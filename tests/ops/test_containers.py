@@ -130,7 +130,7 @@ class Chat:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def count(self, title: str, about: str) -> dict[str, int]:
-        """How many messages of this title told of a worker, by path."""
+        """How many messages of this title were about a worker, by path."""
         return dict(Counter(path for path, said, text in self.heard if said == title and about in text))
 
     def close(self) -> None:
@@ -300,7 +300,7 @@ def test_a_worker_that_is_gone_is_told_to_slack_and_discord_once_and_so_is_its_r
         return now == {path: before[title].get(path, 0) + 1 for path in ("/slack", "/discord")}
 
     project.compose("stop", "worker_zigzag")
-    project.wait_until("it is told", lambda: told_once_more(dead), 180)
+    project.wait_until("an alert was sent", lambda: told_once_more(dead), 180)
     project.compose("start", "worker_zigzag")
     project.wait_until("its return too", lambda: told_once_more(back), 240)
     assert told_once_more(dead)

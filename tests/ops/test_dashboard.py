@@ -77,7 +77,7 @@ async def test_a_real_prometheus_finds_data_and_tells_of_a_dead_worker(
 async def every_query_finds_data(
     deployment: Deployment, prometheus: Prometheus, gateway: str, http: httpx2.AsyncClient
 ) -> None:
-    """While jobs come, run and fail, and somebody watches."""
+    """While jobs come, run and fail, and a client watches."""
 
     async def work() -> None:
         while True:

@@ -222,7 +222,7 @@ async def test_jobs_parked_behind_their_order_are_fine_while_somebody_is_before_
     (found,) = await troubles()
     assert (found.job, found.says) == ("b", "it waits for its turn in the order cart, but no job is before it")
     await desk.store.command("ZADD", desk.keys.order("cart"), 0, "ghost")
-    assert {found.job for found in await troubles()} == {"b", "c"}, "a job that is not kept lets nobody pass"
+    assert {found.job for found in await troubles()} == {"b", "c"}, "a job that is not kept lets no other pass"
     assert await troubles(repair=True) == []
 
 

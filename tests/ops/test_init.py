@@ -34,7 +34,7 @@ def project(tmp_path: Path, here: Here) -> Path:
 
 @pytest.fixture
 def up(project: Path) -> Iterator[Up]:
-    """As its README says: told of the configuration by the lines of .env.example."""
+    """As its README says: with the variables of .env.example."""
     lines = (project / ".env.example").read_text().splitlines()
     told = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]", line))
     running = Up(project / ".tailrace", "greetings", cwd=str(project), **told)

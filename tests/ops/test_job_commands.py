@@ -19,7 +19,7 @@ from tests.support.deployment import Deployment
 from tests.support.faults import Link
 from tests.support.processes import GatewayProcess
 
-SOON = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5"}  # to learn that nobody beats
+SOON = {"TAILRACE_BEAT_SECONDS": "0.3", "TAILRACE_DEADLINE_SECONDS": "1.5"}  # to learn that no worker beats
 
 
 async def test_a_job_is_submitted_and_followed_to_its_result(standing: Deployment) -> None:

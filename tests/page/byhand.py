@@ -13,7 +13,7 @@ BEAT_SECONDS = 0.2
 
 
 class JobByHand:
-    """One job with so many steps, claimed by a worker that beats."""
+    """One job with this many steps, claimed by a worker that beats."""
 
     def __init__(self, desk: Desk, held: Claim, steps: int) -> None:
         self.id = join_id(desk.keys.platform, held.key)

@@ -33,7 +33,7 @@ async def browser(leave_out: Callable[[str], NoReturn]) -> AsyncIterator[Browser
 
 @pytest.fixture
 async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
-    """Somebody who looks at the page; afterwards it must have been quiet."""
+    """A visitor of the page; afterwards the page must have had no errors."""
     context = await browser.new_context(
         viewport={"width": 1280, "height": 800},
         reduced_motion="reduce",  # what moves is drawn sixty times a second
@@ -49,7 +49,7 @@ async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
 async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
     """A store, a gateway and a consumer for all tests of a module: starting them takes longer than most of what is
     looked at. Each test knows its jobs by their ids; one that counts or pauses what a platform does takes one that no
-    other takes. Nobody serves platforms but `research`, `kurly` and `hwahae`."""
+    other takes. No worker serves platforms but `research`, `kurly` and `hwahae`."""
     folder = tmp_path_factory.mktemp("standing")
     with OwnStore(folder / "data", extra_args=QUICK) as store:
         async with Deployment(store.url, folder) as deployment:
@@ -67,7 +67,7 @@ async def frail(tmp_path: Path) -> AsyncIterator[tuple[OwnStore, Deployment]]:
 
 @pytest.fixture
 async def by_hand(deployment: Deployment) -> AsyncIterator[Callable[[int], Awaitable[JobByHand]]]:
-    """Start a job of `research` with so many steps, which only the test takes."""
+    """Start a job of `research` with this many steps, which only the test takes."""
     hearts: list[asyncio.Task[None]] = []
 
     async def start(steps: int) -> JobByHand:

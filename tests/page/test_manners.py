@@ -39,7 +39,7 @@ async def test_an_outage_is_asked_about_less_and_less(deployment: Deployment, vi
 
 @pytest.mark.chaos
 async def test_who_is_signed_out_asks_for_nothing(valkey_url: str, visitor: Visitor) -> None:
-    """One refusal, and quiet until somebody signs in; also when a session ends while somebody looks."""
+    """One refusal, and quiet until a person signs in; also when a session ends while the page is open."""
     with GatewayProcess(valkey_url, {"TAILRACE_API_KEYS": KEY}) as gateway:
         await visitor.open(gateway.url)
         await expect(visitor.page.locator("#signin")).to_be_visible(timeout=PATIENCE_MS)

@@ -120,7 +120,7 @@ async def test_a_page_survives_the_death_of_one_gateway_and_then_of_the_other(
 async def test_an_event_source_left_alone_survives_one_death_and_gives_up_when_nobody_is_left(
     deployment: Deployment, behind: tuple[str, list[GatewayProcess]], visitor: Visitor
 ) -> None:
-    """Why the page, and the snippet for other pages, open their streams anew by themselves."""
+    """Why the page, and the snippet for other pages, open their streams again by themselves."""
     url, gateways = behind
     await deployment.consumer("research")
     job = await deployment.submit("research", steps=200, seconds=0.2)

@@ -1,4 +1,4 @@
-"""The snippet of our guide in a page of somebody else's, in a real browser, through the death of its gateway."""
+"""The snippet of our guide in the page of another site, in a real browser, through the death of its gateway."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ def test_the_snippet_has_as_many_lines_as_is_said_of_it() -> None:
 
 @asynccontextmanager
 async def site(answers: dict[str, Callable[[], Awaitable[str]]]) -> AsyncIterator[str]:
-    """A web site of somebody else's."""
+    """A web site of another owner."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, OSError):
@@ -140,7 +140,7 @@ async def test_the_snippet_shows_each_event_once_though_its_gateway_dies(
         visitor.outage = True
         free.kill()
         locked.kill()
-        await job.shows(3, 6)  # nobody is there to tell it
+        await job.shows(3, 6)  # no gateway is there to send it
         await asyncio.gather(free.start(), locked.start())
         await job.shows(7, 10)
         await job.completes()

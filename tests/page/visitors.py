@@ -1,4 +1,4 @@
-"""Somebody who looks at the page, and what they see there."""
+"""A visitor of the page, and what the page shows."""
 
 import re
 from typing import Any

@@ -39,7 +39,7 @@ async def now_ms(store: Store) -> int:
 
 
 async def set_tick(store: Store, tick_ms: int) -> None:
-    """As if nobody had run since then."""
+    """As if no consumer had run since then."""
     await store.command("ZADD", PlatformKeys("kurly")["ticks"], tick_ms, "n")
 
 
@@ -116,7 +116,7 @@ async def test_many_who_change_a_schedule_at_one_moment_leave_one_of_their_defin
     wanted = [plan(args={"steps": n}) for n in range(10)]
     await asyncio.gather(*(schedules.upsert(one) for one in wanted), schedules.upsert(plan(paused=True)))
     kept = await schedules.get("kurly", "n")
-    assert kept.schedule.paused, "nobody resumed it"
+    assert kept.schedule.paused, "it was not resumed"
     assert kept.next_ms is None
 
 

@@ -212,7 +212,7 @@ def test_patience_ends_with_a_client_that_stands_still() -> None:
     assert not patience.sends_too_slowly(100.0, request, 0, 10)
     assert not patience.sends_too_slowly(109.0, request, 0, 10)
     assert patience.sends_too_slowly(110.0, request, 10, 10)
-    assert not patience.sends_too_slowly(110.0, object(), 10, 10), "another request begins anew"
+    assert not patience.sends_too_slowly(110.0, object(), 10, 10), "another request begins at zero"
 
 
 def test_patience_lasts_as_long_as_a_body_comes() -> None:

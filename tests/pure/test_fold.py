@@ -81,7 +81,7 @@ def test_what_the_store_writes_is_shown_whole(events: list[bytes]) -> None:
 
 @given(histories(), st.data())
 def test_what_is_written_in_by_hand_is_not_shown(events: list[bytes], data: st.DataObject) -> None:
-    """Duplicates of what came before, words of older attempts, words after the end, and rubbish: at any place."""
+    """Duplicates of what came before, words of older attempts, words after the end, and bytes that are no event."""
     chance = random.Random(data.draw(st.integers()))
     written = []
     for place, raw in enumerate(events, 1):

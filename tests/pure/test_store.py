@@ -12,7 +12,7 @@ from tailrace.streams.store.connection import Store
 
 @pytest.fixture
 async def silent() -> AsyncIterator[tuple[str, list[asyncio.StreamWriter]]]:
-    """Somebody who takes calls and never says a word, and the calls."""
+    """A server that takes connections and never answers, and its connections."""
     taken: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1")
     yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}?db=1", taken

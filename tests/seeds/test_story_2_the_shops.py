@@ -40,7 +40,7 @@ async def test_each_shop_works_through_its_own_line(deployment: Deployment) -> N
     began = time.monotonic()
     kurly = [await execute(deployment, "kurly", products) for products in (MANY, PRODUCTS, PRODUCTS)]
     hwahae = [await execute(deployment, "hwahae", products) for products in (MANY, PRODUCTS)]
-    musinsa = await execute(deployment, "musinsa")  # nobody serves it: its line waits, and holds up no other
+    musinsa = await execute(deployment, "musinsa")  # no consumer serves it: its queue waits, and holds up no other
     await deployment.started(kurly[0])
     await deployment.started(hwahae[0])
 

@@ -1,4 +1,4 @@
-"""Story 4: a hundred requests come in and the machine dies. Nothing is lost, and nobody sees anything twice."""
+"""Story 4: a hundred requests come in and the machine dies. Nothing is lost, and no client sees anything twice."""
 
 import asyncio
 import time

@@ -112,7 +112,7 @@ async def test_gateway_consumer_and_heart_follow_the_name_to_the_new_primary(pai
             return await beats(pair.second, worker.owner) > before + 1
 
         await eventually("the heart beats at the new primary", beats_on)
-        assert pair.name.opened - opened < 40, "nobody knocks without a pause"
+        assert pair.name.opened - opened < 40, "there is a pause between two tries"
         for process in (gateway, worker):
             assert "Traceback" not in process.log.read_text()
 

@@ -309,7 +309,7 @@ def error_of(message: str) -> bytes:
 
 
 def forge(job_id: str, number: int, attempt: int | None, status: str, step: Step | None = None, **more: Any) -> bytes:
-    """An event as somebody would write it by hand."""
+    """An event as it would be written by hand."""
     event = {"id": f"{number}-1700000000000000", "seq": number, "time": "2026-01-01T00:00:00.000Z", "jobId": job_id}
     return encode({**event, "attempt": attempt, "status": status, "step": step, "workerId": "mallory", **more})
 

@@ -17,7 +17,7 @@ from tests.support import forks
 
 OURS = ("TAILRACE_", "REDIS_", "WORKER_", "SERVICE_", "LOG_", "LLM_", "HOST", "PORT", "PYTHONDONTWRITEBYTECODE")
 """What a person may have set in the environment the tests run in; no process of a test inherits it. The last one would
-have each of some hundred processes compile all our modules anew: a fifth of its start."""
+have each of some hundred processes compile all our modules again: a fifth of its start."""
 
 
 class Pace(Struct, frozen=True):
@@ -109,7 +109,7 @@ class Process:
 
 @contextmanager
 def asleep(process: Process) -> Iterator[None]:
-    """Somebody else takes the jobs that come meanwhile; too short for anybody to call it lost."""
+    """Another consumer takes the jobs that come meanwhile; too short for a takeover."""
     process.freeze()
     try:
         yield

@@ -26,7 +26,7 @@ def running(command: Sequence[str], log: Path) -> Iterator[None]:
 
 
 class Webhook:
-    """Keeps every alert it is told of, as it was told."""
+    """Keeps every alert that it gets, as it came."""
 
     def __init__(self) -> None:
         self.alerts: list[dict[str, Any]] = []

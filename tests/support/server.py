@@ -18,7 +18,7 @@ def find_redis() -> Path | None:
     return Path(found) if found else None
 
 
-QUICK = ("--appendfsync", "everysec")  # nobody kills the servers of a session: they need not wait for the disk
+QUICK = ("--appendfsync", "everysec")  # no test kills the servers of a session: they need not wait for the disk
 
 SERVERS: dict[str, Callable[[], Path | None]] = {"valkey": bundled_server, "redis": find_redis}
 
