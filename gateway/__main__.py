@@ -42,7 +42,7 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
         asyncio.run(look_at_store(settings))
     if is_parent:
         asyncio.run(keep_processes(settings, listener))
-        log.info("gateway_ended")
+        log.info("gateway_stopped")
         return 0
     try:
         listener.listen()  # fails when another process took the same address at the same moment
@@ -51,7 +51,7 @@ def run(settings: GatewaySettings, listener: socket.socket | None = None, pulse:
     server = Server(app, settings, pulse)
     collect_seldom()
     server.run(sockets=[listener])
-    log.info("gateway_ended")
+    log.info("gateway_stopped")
     return 1 if server.broken else 0
 
 
@@ -74,7 +74,7 @@ async def look_at_store(settings: GatewaySettings) -> None:
         try:
             await Fitness(store, "gateway").check()
         except NoStore as error:
-            log.warning("store_is_away", reason=str(error))
+            log.warning("store_away", reason=str(error))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -232,7 +232,7 @@ class Server(uvicorn.Server):
         if self._pulse is not None:
             self._beat(self._pulse)
         await super().startup(sockets)
-        log.info("gateway_serves", url=" ".join(map(url_of, sockets or [])))
+        log.info("gateway_started", url=" ".join(map(url_of, sockets or [])))
 
     def _beat(self, pulse: int) -> None:
         """Send signs of life while the loop runs: `on_tick` does not run at the start and while we drain."""

@@ -55,7 +55,7 @@ class Feed:
                 async with self._store.blocking(BLOCK_SECONDS) as store:
                     ends = await read_feed_ends(store, names)
                     if pause_seconds:
-                        log.info("store_is_back")
+                        log.info("store_back")
                         pause_seconds = 0.0
                     # What happened before this moment is in the logs, what comes after it is in the feed.
                     self._live.doubt(*meant)
@@ -64,7 +64,7 @@ class Feed:
             except Exception as error:  # most often the store is away; but no error may end the feed
                 self._live.heard.note(platforms, read=False)
                 if not pause_seconds:
-                    log.warning("store_is_away" if isinstance(error, AWAY) else "feed_is_broken", reason=repr(error))
+                    log.warning("store_away" if isinstance(error, AWAY) else "feed_broken", reason=repr(error))
                 pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 or 0.1)
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))
                 # The logs may be there even if the feed is not. Streams of all jobs hear of it when the store is back.

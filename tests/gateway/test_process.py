@@ -51,7 +51,7 @@ def test_one_that_breaks_says_so_and_ends(valkey_url: str) -> None:
     )
     assert result.returncode == 1
     assert "a spoke is missing" in result.stderr
-    assert [word for word in ("gateway_broken", "gateway_ended") if word not in result.stderr] == []
+    assert [word for word in ("gateway_broken", "gateway_stopped") if word not in result.stderr] == []
 
 
 def test_a_port_in_use_is_one_sentence(valkey_url: str) -> None:
@@ -140,7 +140,7 @@ def test_a_signal_ends_it_well_while_it_still_waits_for_a_store_that_hangs(proce
         finally:
             process.kill()
     assert process.returncode == 0
-    assert "store_is_away" not in said, "it did not wait for an answer until it gave up"
+    assert "store_away" not in said, "it did not wait for an answer until it gave up"
     assert "Traceback" not in said
 
 
