@@ -141,7 +141,7 @@ local function open(band, entry, fields, alone)
   local key = fields[2]
   local record = key_of('job', key)
   local job = call('HMGET', record, 'state', 'entry', 'kind', 'attempt', 'seq', 'options', 'marks')
-  if not job[1] then -- nobody knows this job any more: the entry is a leftover
+  if not job[1] then -- the job is not kept any more: the entry is a leftover
     add(settled, band, entry)
     return
   end
@@ -235,7 +235,7 @@ end
 if expiring then -- among those in line may be some that must not start any more
   room = 0
 end
-local brought = rings -- for so many jobs others would have been called: this claim looks at them first
+local brought = rings -- for this many jobs others would have been called: this claim looks at them first
 rings = 0
 
 -- Takes from the front of a band, up to a goal; those below a score, if there is one.

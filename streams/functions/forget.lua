@@ -64,8 +64,8 @@ local function apart(ended)
   return math.min(own, all) <= COUNTED and call('ZINTERCARD', 2, keys.ended_kept, ended) or own
 end
 
--- Jobs with a time of their own stand among the others. So that any number of them hides nobody, a call that has passed
--- many of them notes how many, and the next goes on from there; once all were looked at it begins anew.
+-- Jobs with a time of their own stand among the others. So that they never hide the others, a call that has passed
+-- many of them notes how many, and the next goes on from there; once all were looked at it begins again.
 for _, place in ipairs({ { 'forget_failed', keys.ended_failed }, { 'forget_cancelled', keys.ended_cancelled } }) do
   local name, ended = unpack(place)
   local noted = call('HGET', keys.control, name)

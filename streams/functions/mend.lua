@@ -66,7 +66,7 @@ local function named(key, job)
 end
 
 -- Whether a job that awaits something was put right: what it awaits is there, or would not be noticed. One that is named
--- goes on in any case, and awaits anew what is not there.
+-- goes on in any case, and awaits again what is not there.
 local function awaits_in_vain(record, key, job)
   local field = call('HMGET', record, 'wanted', 'until_ms')
   local name = match(job.awaits or '', '^signal (%S+) ')
@@ -100,7 +100,7 @@ local function put_right(key)
   if state == 'awaiting' then
     return awaits_in_vain(record, key, job)
   elseif state == 'delayed' and not call('ZSCORE', keys.due, key) then
-    call('ZADD', keys.due, now_ms, key) -- nobody knows for how long it should rest
+    call('ZADD', keys.due, now_ms, key) -- the time for which it should rest is lost
     ring()
     return true
   elseif state == 'waiting' and not comes_by_itself(job) and not named(key, job) then

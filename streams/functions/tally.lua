@@ -6,7 +6,7 @@ local standing, ended = 0, 0
 for _, band in ipairs(BANDS) do
   local length = call('XLEN', keys.jobs[band])
   standing = standing + length
-  local facts = redis.pcall('XINFO', 'STREAM', keys.jobs[band]) -- protected: a line that nobody used is not there
+  local facts = redis.pcall('XINFO', 'STREAM', keys.jobs[band]) -- protected: a line that was never used is not there
   for i = 1, #facts, 2 do
     if facts[i] == 'entries-added' then
       ended = ended + facts[i + 1] - length

@@ -6,7 +6,7 @@
 --       before       SHA-1 of the definition that the caller acts on
 --       tick_ms      the tick it was seen at
 --       next_ms      its next one; empty: there is none
---       missed       1: nobody ran at the time, and its job is not wanted any more
+--       missed       1: no consumer ran at the time, and its job is not wanted any more
 --       key          the job's key; another is made of the store's time if it is that of an earlier tick's job
 --       band         its priority
 --       kind         what is to be done
@@ -22,7 +22,7 @@ if not known then
 end
 local place = call('ZSCORE', keys.ticks, name)
 if not place or tonumber(place) ~= tonumber(tick_ms) or redis.sha1hex(known) ~= before then
-  return { 'passed' } -- somebody else was here, or it was changed meanwhile
+  return { 'passed' } -- another consumer has moved it, or it was changed meanwhile
 end
 -- First the next tick: whatever becomes of this one's job, the schedule goes on.
 if next_ms == '' then

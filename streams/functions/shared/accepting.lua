@@ -2,7 +2,7 @@
 -- Uses  entries history lease places
 -- KEYS  jobs fronts due alarms
 
--- Accepts a job once; what it takes and answers is told in `submit`.
+-- Accepts a job once; the header of `submit` has its arguments and answers.
 function accepting.accept(record, args, key, band, kind, payload, fingerprint, room, extras)
   local known = call('HGET', record, 'state')
   if known then

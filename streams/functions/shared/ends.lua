@@ -20,7 +20,7 @@ function ends.finish(record, key, job, state, event, log)
   end
 end
 
--- Somebody asked the job to stop: however its attempt ends, this is the job's end.
+-- The job was asked to stop: however its attempt ends, this is the job's end.
 function ends.obeyed(record, key, job)
   if #job.marks > 0 and lease.asked_to_stop(job.marks) then
     local more = call('HGET', record, 'cancel') or ''

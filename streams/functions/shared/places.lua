@@ -21,7 +21,7 @@ function places.unpark(label, count)
 end
 
 -- Parked jobs of a limit key come to the front: up to `wanted`, and no more than may start now by the platform's rules.
--- Each of them calls others when it starts, so nobody is forgotten; while the key's rate is closed an alarm does that.
+-- Each of them calls others when it starts, so none is forgotten; while the key's rate is closed an alarm does that.
 -- Answers whether the alarm was set.
 function places.call_parked(label, wanted, max_running_per_key, key_rate, key_rate_ms)
   if tonumber(max_running_per_key) > 0 then
@@ -168,14 +168,14 @@ function places.time_out(record, key, job)
   places.go_on(record, key, job)
 end
 
--- What a record tells of a job that nobody runs.
+-- The facts in the record of a job that does not run.
 function places.standing(record)
   local field = call('HMGET', record, 'state', 'seq', 'entry', 'band', 'attempt', 'marks', 'awaits')
   return field[1], { state = field[1], seq = field[2] or 1, entry = field[3], band = field[4] or 'normal',
     attempt = field[5], marks = field[6] and ' ' .. field[6] or '', awaits = field[7] }
 end
 
--- A job that nobody runs leaves every place it may stand at.
+-- A job that does not run leaves every place it may stand at.
 function places.leave(key, job)
   call('ZREM', keys.fronts[job.band], key)
   call('ZREM', keys.fronts.urgent, key) -- where one that was submitted as the first of all stands
