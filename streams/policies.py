@@ -25,7 +25,7 @@ from tailrace.streams.options import (
 from tailrace.streams.validation import allowed, between, check_fields, sentence_of
 
 MOST: Final = 100_000
-MAX_EVENTS: Final = 10_000  # a history is for people to read
+MAX_EVENTS: Final = 10_000  # more than a person reads
 MAX_STEP_BYTES: Final = 16 * 1024 * 1024  # a step saves what the next one needs; larger data is kept elsewhere
 
 NOT_ONE: Final = f"must be 0, or from 2 to {MOST}: with 1 every start would be for a lower band"
@@ -55,7 +55,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     backoff_cap_seconds: Seconds = 3600.0  # the longest pause
     jitter: Share = 0.2  # the part of a pause that is left to chance, so that many failures do not come back as one
     max_crashes: Count = 3  # lost attempts after which the job ends failed: such a job may be what kills its workers
-    max_starts: Count = 100  # attempts of any kind after which the job ends failed: it would circle for ever
+    max_starts: Count = 100  # attempts of any kind after which the job ends failed: else it could be started for ever
     max_events: Events = MAX_EVENTS  # of a job; further reports are refused, its starts and its end are not
     max_step_bytes: StepBytes = MAX_STEP_BYTES  # of all steps of a job; a step beyond is refused
     timeout_seconds: Seconds = 0.0  # how long one attempt may take; 0: any time
@@ -113,7 +113,7 @@ class Platforms(dict[str, Policy]):
         return Platforms(changed)
 
     def known(self, name: str) -> str:
-        """The name itself when it is declared; otherwise a refusal that names those that are."""
+        """The name, if it is declared. Raises `WrongField`, which lists the declared ones."""
         if name not in self:
             raise WrongField(
                 "platform",

@@ -17,7 +17,7 @@ Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 def check_lifespan(lifespan: object) -> None:
-    """Refuse what cannot be entered."""
+    """Raise `BadConfiguration` for an object that is not a lifespan."""
     if inspect.isasyncgenfunction(lifespan):
         raise BadConfiguration(f"lifespan {name_of(lifespan)} must be decorated with @contextlib.asynccontextmanager")
     if not callable(lifespan):

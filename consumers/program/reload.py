@@ -77,7 +77,7 @@ async def until_changed(folder: Path, before: Snapshot, child: Process | None, s
 
 
 async def stop(child: Process, shutdown: Shutdown) -> int:
-    """Have it drain: for as long as it likes when all ends, shortly when it is to start again."""
+    """Let the consumer drain: within its grace at the end, for a moment before a restart."""
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
         if shutdown.drain.is_set():

@@ -134,7 +134,7 @@ async def drained(working: asyncio.Task[int], shutdown: Shutdown) -> None:
 
 
 async def keep(wanted: Sequence[Schedule], schedules: Schedules) -> None:
-    """Keep the schedules of the configuration file; a store that cannot take them now must not stop us from working."""
+    """Keep the schedules of the configuration file; a store that cannot take them now must not stop the consumer."""
     for schedule in wanted:
         try:
             await schedules.upsert(schedule)
@@ -143,7 +143,7 @@ async def keep(wanted: Sequence[Schedule], schedules: Schedules) -> None:
 
 
 async def begin(streams: StreamsSettings, policies: Policies) -> None:
-    """Go by the policies in the store, and bring those of the file there; if it cannot take them now, by the file."""
+    """Follow the policies in the store, and write those of the file there; if that fails now, follow the file."""
     try:
         await policies.begin(streams)
     except (StoreError, BrokenOperation) as error:

@@ -113,7 +113,7 @@ async def submit_flow(backend: Backend, request: Request, body: FlowBody) -> Rep
 
 @route("GET", "/api/jobs/{job_id}/flow", READ, ok("A page of it.", FlowSeen), asks=(AFTER, LIMIT))
 async def show_flow(backend: Backend, request: Request, keys: PlatformKeys, key: str) -> FlowSeen:
-    """A job with the jobs that it spawned, and theirs."""
+    """A job with the jobs that it spawned, at all levels."""
     limit = limit_of(request.query_params.get("limit", str(FLOW_LIMIT)), FLOW_MOST)
     after = request.query_params.get("after", "")
     page = await read_flow(backend.store, keys, key, after=after, limit=limit, shown=backend.platforms.__contains__)

@@ -45,7 +45,7 @@ def links_of(job_id: str) -> Links:
 
 
 def where(job_id: str) -> dict[str, str]:
-    """The headers of every answer that takes a job: where it is seen, and when to look."""
+    """The headers of an answer that accepts a job: `Location` and `Retry-After`."""
     return {"Location": url_path(f"/api/jobs/{job_id}"), "Retry-After": str(AGAIN_SECONDS)}
 
 
@@ -185,7 +185,7 @@ def described(
 
 
 def facts_of(record: Record) -> dict[str, Any]:
-    """The fields that a job has both by itself and in a list."""
+    """The fields of a job that both its own answer and lists have."""
     return {
         "jobId": record.id,
         "status": status_of(record.state),
