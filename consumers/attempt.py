@@ -1,27 +1,26 @@
-"""The attempt of a handler in the loop: its methods, and how its writes reach the store."""
+"""The attempt of a handler in the loop."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from tailrace.consumers.attempts.facts import Args, Opened
-from tailrace.consumers.attempts.flows import Flows, too_many
-from tailrace.consumers.attempts.reports import check_report, report_event
+from tailrace.consumers.attempts.flows import too_many
+from tailrace.consumers.attempts.reports import report_event
+from tailrace.consumers.attempts.saying import NewJobs, Report, Saying
 from tailrace.consumers.attempts.steps import OURS, SPAN
 from tailrace.consumers.outcomes import Rest
-from tailrace.streams.errors import Cancelled, Lost
+from tailrace.streams.errors import Lost
 from tailrace.streams.flows.envelope import PLACE, FlowNode
 from tailrace.streams.flows.spawning import flow_keys
-from tailrace.streams.keys import PlatformKeys, join_id
-from tailrace.streams.messages import Claim, Job, Step, encode
-from tailrace.streams.operations import Operation, call, checked, word
-from tailrace.streams.policies import Policy
+from tailrace.streams.keys import join_id
+from tailrace.streams.messages import Step, encode
+from tailrace.streams.operations import Operation, call, checked
 from tailrace.streams.process.tracing import AttemptSpan
 from tailrace.streams.replies import to_steps
 
-LARGEST_HISTORY = 16 * 1024 * 1024  # what one attempt may report in all: a history is for people to read
 WHY_NOT = {
     "conflict": "another job has its id",
     "duplicate": "another job has its dedupe key; a child cannot share one",
@@ -30,83 +29,15 @@ WHY_NOT = {
 }
 MOST_NAMED = 20  # steps named in the report of a resumed attempt
 
-Heard = Callable[[Any], None]
-NewJobs = Sequence[tuple[str, bytes]]  # keys and args
-Told = tuple[dict[str, Any], str]  # their options, and the place in the code that brings them
 
-
-class Desk(Protocol):
-    """The part of the runner that an attempt calls."""
-
-    say: Callable[[Operation, Heard], None]
-
-    def waiting(self, attempt: "Attempt[Any]", seconds: float | None) -> dict[str, Any]:
-        """Note that the attempt is about to wait; the arguments of `wait` that follow from its rules."""
-
-    def waited(self, attempt: "Attempt[Any]", answer: Any, awaits: str) -> bool:
-        """Take the answer of the store; whether the attempt is over."""
-
-    async def spawn(self, claim: Claim, child: bool, platform: str, kind: str, jobs: NewJobs, told: Told) -> list[Any]:
-        """Submit jobs; what the store answers, page by page."""
-
-    async def spawn_flow(self, claim: Claim, nodes: Sequence[FlowNode]) -> list[Any]:
-        """Submit the children that a job carries."""
-
-
-class Attempt(Flows[Args, Opened]):
+class Attempt(Saying[Args, Opened]):
     """An attempt as its handler sees it.
 
     Everything it writes carries its fence. When the job was taken over by another attempt, or has ended, the next
     write raises `Lost` and leaves no trace.
     """
 
-    __slots__ = ("_answer", "_desk", "_keys", "_reported", "_reports", "_rules", "_shown", "_turns", "refused")
-
-    def __init__(self, claim: Claim, args: Args, worker: str, keys: PlatformKeys, rules: Policy, desk: Desk) -> None:
-        super().__init__(Job(keys.platform, claim.key, claim.kind, claim.args), claim, args, worker)
-        self.refused = 0  # writes that came after the job was taken over
-        self._keys = keys
-        self._rules = rules
-        self._desk = desk
-        self._reports = 0
-        self._reported = 0  # bytes
-        self._shown: set[Step] | None = None
-        self._memory = None  # of saved values, once it is asked for
-        self._answer: asyncio.Future[Any] | None = None  # to the operation on its way to the store: one at a time
-        self._turns: tuple[asyncio.Future[None], ...] = ()  # of those that wait until the store has answered
-
-    async def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
-        """Show a step to the clients that watch the job. A second report of the same step by this attempt is not shown.
-
-        `step` is a number from 0, up to `of` where that is said, or a name. What cannot be shown is a `TypeError` or a
-        `ValueError` that names the argument, and nothing is sent; a job with `max_events` events is a `ValueError` too.
-        Raises `Lost` when this attempt no longer owns its job, `Cancelled` when the job was asked to stop. Waits while
-        the store is unavailable.
-        """
-        check_report(step, of, message)
-        if self._shown is None:
-            self._shown = set()
-        elif step in self._shown:
-            return
-        event = report_event(self.number, self.worker, step, of, message, data)
-        self._reported += len(event)
-        if self._reported > LARGEST_HISTORY:
-            raise ValueError("the reports of one attempt have over 16 MB in all; report less, or less often")
-        self._shown.add(step)
-        if self.busy:
-            await self.quiet()
-        if self._allowed(await self._report(event)) == "full":
-            self._shown.discard(step)
-            raise ValueError(
-                f"job {self.job.id} has {self._rules.max_events} events, as many as max_events of its platform allows; "
-                f"step {step!r} is not shown: report less often, or raise max_events"
-            )
-
-    def _report(self, event: bytes) -> asyncio.Future[Any]:
-        self._reports += 1  # numbered only when it is sent
-        key, fence, most = self.claim.key, self.claim.nonce, self._rules.max_events
-        said = call.report(self._keys, key=key, nonce=fence, number=self._reports, most=most, event=event)
-        return self._sent(said, self._written)
+    __slots__ = ()
 
     async def resume(self) -> None:
         """Read what earlier attempts have saved, and report it: the history shows which steps are not run again."""
@@ -117,7 +48,8 @@ class Attempt(Flows[Args, Opened]):
             )
             self._shown = {"resumed"}
             # Its answer is not waited for: the next write comes after it, and hears the same.
-            self._report(report_event(self.number, self.worker, "resumed", None, f"saved before: {listed}", None))
+            event = report_event(self.number, self.worker, "resumed", None, f"saved before: {listed}", None)
+            self._enqueue(Report("resumed", event, asyncio.get_running_loop().create_future()), now=True)
 
     async def trace(self, span: AttemptSpan) -> None:
         """Link the span of this attempt to that of the one before, and leave its own for the next one."""
@@ -130,6 +62,9 @@ class Attempt(Flows[Args, Opened]):
 
     async def ask(self, verb: str, *args: Any) -> Any:
         return await VERBS[verb](self, *args)
+
+    def _progress(self, step: Step, of: int | None, message: str | None, data: Any, wait: bool) -> Awaitable[None]:
+        return self.progress(step, of, message, data, wait=wait)
 
     async def _save(self, name: str, value: bytes) -> None:
         said = call.save(self._keys, name=name, value=value, most=self._rules.max_step_bytes, **self._own)
@@ -232,58 +167,10 @@ class Attempt(Flows[Args, Opened]):
         if self._allowed(answer) == "full":
             raise too_many(self.job.id)
 
-    @property
-    def _own(self) -> dict[str, str]:
-        """The arguments that every operation of this attempt has."""
-        return {"key": self.claim.key, "nonce": self.claim.nonce}
-
-    def _sent(self, operation: Operation, heard: Heard) -> asyncio.Future[Any]:
-        """Send an operation under the fence; no other one is under way. The future has the answer.
-
-        `heard` gets the answer as well, also when the handler was cancelled and does not wait for it any more.
-        """
-        answer = self._answer = asyncio.get_running_loop().create_future()
-        self._desk.say(operation, heard)
-        return answer
-
-    def _written(self, answer: Any) -> None:
-        if answer == b"lost":
-            self.refused += 1
-        self._answered(answer)
-
-    def _answered(self, answer: Any) -> None:
-        waiting, self._answer = self._answer, None
-        turns, self._turns = self._turns, ()
-        for turn in turns:
-            if not turn.done():
-                turn.set_result(None)
-        if waiting and not waiting.done():
-            waiting.set_result(answer)
-
-    def _allowed(self, answer: Any) -> str:
-        """The answer of the store. Raises `Lost` or `Cancelled` when this attempt has to stop."""
-        said = word(answer)
-        if said == "lost":
-            raise Lost(self.job.id, self.number)
-        if said == "cancelled":
-            raise Cancelled(self.job.id, self.number)
-        return said
-
-    @property
-    def busy(self) -> bool:
-        """Whether an operation of it has not been answered."""
-        return self._answer is not None
-
-    async def quiet(self) -> None:
-        """Wait until all operations sent so far are answered: one that is sent again must not be overtaken."""
-        while self.busy:
-            turn = asyncio.get_running_loop().create_future()
-            self._turns = (*self._turns, turn)
-            await turn
-
 
 VERBS: dict[str, Callable[..., Any]] = {
-    "progress": Attempt.progress,
+    "progress": Attempt._progress,
+    "flush": Attempt.flush,
     "recall": Attempt._recall,
     "save": Attempt._save,
     "checkpoint": Attempt._checkpoint,

@@ -3,13 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct, field
 
-from tailrace.consumers.attempt import Attempt, NewJobs, Told
+from tailrace.consumers.attempt import Attempt
 from tailrace.consumers.attempts.endings import TOO_LARGE, Misfit, RunningAttempt, operation_of, outcome_of
 from tailrace.consumers.attempts.outbound import PARENT, Outbound
+from tailrace.consumers.attempts.saying import NewJobs, Told
 from tailrace.consumers.backoff import seconds_left, timed_out
 from tailrace.consumers.heart.shared_memory import LeaseTable
 from tailrace.consumers.metrics.counters import ConsumerCounters
@@ -39,7 +41,7 @@ from tailrace.streams.options import handed_options
 from tailrace.streams.policies import Policy, rules_for
 from tailrace.streams.process.logs import about, get_logger
 from tailrace.streams.process.tracing import AttemptSpan, current_traceparent, enabled
-from tailrace.streams.store.commit import Committer, Heard
+from tailrace.streams.store.commit import Committer
 
 log = get_logger()
 
@@ -86,7 +88,7 @@ class Runner:
         self._note_wait, self._note_run = self._counters.waits.noted.append, self._counters.runs.noted.append
         self._counters.batches, self._counters.trips = committer.batches, committer.trips
         self._committer = committer
-        self.say: Callable[[Operation, Heard], None] = committer.say
+        self.say = committer.say
         self._done = done
         self.running: dict[str, RunningAttempt] = {}
         self.released: list[asyncio.Task[None]] = []  # handlers that were asked to stop when all was handed back
@@ -199,11 +201,12 @@ class Runner:
             except Waiting:
                 outcome = Requeued()
             if attempt.busy:
-                await attempt.quiet()
+                await attempt.close()
         except BaseException as error:
             outcome = outcome_of(error, running.ending)
-            if running.waiting:
-                await attempt.quiet()
+            if running.attempt and running.attempt.busy:
+                with suppress(asyncio.CancelledError):  # `insist`, or `release_all`, settles it
+                    await running.attempt.close()
         if not running.settling:
             self._settle(running, outcome)
 
@@ -249,7 +252,8 @@ class Runner:
         except Exception as error:  # such as a delay that is not a number: the attempt must be settled all the same
             operation = self._operation(running, Failed(failure_of(error)))
         times = CHILD if running.claim.options.startswith(PARENT) else 1
-        self._committer.say(operation, lambda answer: self._settled(running, answer), times)
+        before = running.attempt.last_reports() if running.attempt else None
+        self._committer.say(operation, lambda answer: self._settled(running, answer), times, before)
 
     def _leave(self, running: RunningAttempt) -> None:
         """The attempt is over, and its slot is free."""
@@ -342,6 +346,8 @@ class Runner:
             running.span.end(ended, running.error)
         if self._process.outbound and (claim.options or how == "cancelled"):
             self._process.outbound.ended(self._keys, claim, cancelled=how == "cancelled")
+        if running.attempt and (why := running.attempt.unshown):
+            log.warning("report_not_shown", job=self._keys.id(claim.key), attempt=claim.number, error=str(why))
         if how in {"lost", "mute"}:
             log.warning("attempt_lost", job=self._keys.id(claim.key), attempt=claim.number)
             asyncio.get_running_loop().call_later(ECHO_SECONDS, self._tell_refused, running, how == "lost")

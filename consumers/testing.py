@@ -28,7 +28,7 @@ from tailrace.streams.options import Options
 from tailrace.streams.policies import Policy
 from tailrace.streams.process.histogram import SIZES, TRIPS, Histogram
 from tailrace.streams.states import Status
-from tailrace.streams.store.commit import Committer, Heard
+from tailrace.streams.store.commit import Committer, Heard, Said
 
 KEYS = PlatformKeys("testing")
 KEY = "job"
@@ -166,23 +166,26 @@ class StandIn(Committer):
         self.progress: list[Event] = []
         self.brought: list[BroughtJob] = []
 
-    def say(self, operation: Operation, heard: Heard, times: int = 1) -> None:
+    def say(self, operation: Operation, heard: Heard, times: float = 1, before: Said | None = None) -> None:
+        if before:
+            self.say(*before)
         said = operation.named
         if operation.name == "report":
-            # `queued` and `started` count too
-            if not self.cancelling and len(self.progress) + 2 >= int(said["most"]):
-                heard(b"full")
-                return
-            self.progress.append(event_of(said["event"]))
-            heard(b"cancelled" if self.cancelling else b"shown")
+            events = [event_of(event) for event in said["events"].split(b"\n")]
+            room = max(0, int(said["most"]) - 2 - len(self.progress))  # `queued` and `started` count too
+            self.progress += events if self.cancelling else events[:room]
+            if self.cancelling:
+                heard(b"cancelled")
+            else:
+                heard(b"shown" if len(events) <= room else b"full %d" % room)
         elif operation.name == "recall":
             heard([b"", *(part for name, value in self.steps.items() for part in (name.encode(), encode(value)))])
         elif operation.name in ("save", "checkpoint"):
             name, value = said["name"], said["value"]
             if operation.name == "checkpoint":
                 self.steps.pop(name, None)
-            before = sum(len(step.encode()) + len(encode(saved)) for step, saved in self.steps.items())
-            if not self.cancelling and before + len(name.encode()) + len(value) > int(said["most"]):
+            held = sum(len(step.encode()) + len(encode(saved)) for step, saved in self.steps.items())
+            if not self.cancelling and held + len(name.encode()) + len(value) > int(said["most"]):
                 heard(b"full")
                 return
             self.steps.setdefault(name, msgspec.json.decode(value))

@@ -70,9 +70,15 @@ class SyncAttempt(AttemptFacts[Args, Opened]):
             self._made = Verbs(self, self._ask)
         return self._made
 
-    def progress(self, step: Step, of: int | None = None, message: str | None = None, data: Any = None) -> None:
+    def progress(
+        self, step: Step, of: int | None = None, message: str | None = None, data: Any = None, *, wait: bool = True
+    ) -> None:
         """Show a step as `Attempt.progress` does."""
-        self._ask("progress", step, of, message, data)
+        self._ask("progress", step, of, message, data, wait)
+
+    def flush(self) -> None:
+        """Wait until all reports so far are shown, as `Attempt.flush` does."""
+        self._ask("flush")
 
     def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of `function(*args)`, called here once and saved, as `Attempt.step` does."""

@@ -36,7 +36,7 @@ log = get_logger()
 
 WARN_SECONDS = 1.0  # past the time: an attempt that is being settled right now is not meant
 END_SECONDS = 2.0  # after the warning and the time to obey: its runner would have settled it by now, if it could run
-MOST_RELEASES = MOST_WORK // WORK["release"]  # in one call
+MOST_RELEASES = int(MOST_WORK / WORK["release"])  # in one call
 
 
 class Overtime:

@@ -153,11 +153,11 @@ class WorkerProcess:
         raise kind(told.why)
 
 
-def report_of(step: Step, of: int | None, message: str | None, data: Any) -> list[Any]:
+def report_of(step: Step, of: int | None, message: str | None, data: Any, wait: bool) -> list[Any]:
     """The args of `progress` as they cross to the consumer."""
     check_report(step, of, message)
     try:
-        return [step, of, message, None if data is None else encode(data)]
+        return [step, of, message, None if data is None else encode(data), wait]
     except Exception as error:  # encoding runs code of the data's own types
         raise unwritable("data", error) from error
 

@@ -141,7 +141,10 @@ SCENES: dict[str, Scene] = {
     "submit, delayed and with a limit key": submit_with_options,
     "claim, 8 slots and no job": look,
     "claim, one job": claim,
-    "report": of_running(lambda keys, held: call.report(keys, number=1, most=10_000, event=PROGRESS, **held)),
+    "report": of_running(lambda keys, held: call.report(keys, number=1, most=10_000, events=PROGRESS, **held)),
+    "report, ten in one": of_running(
+        lambda keys, held: call.report(keys, number=10, most=10_000, events=b"\n".join([PROGRESS] * 10), **held)
+    ),
     "save": of_running(lambda keys, held: call.save(keys, most=1_000_000, name="page", value=b"[1]", **held)),
     "checkpoint": of_running(
         lambda keys, held: call.checkpoint(keys, most=1_000_000, name="page", value=b"[1]", **held)

@@ -24,16 +24,16 @@ from tailrace.streams.transitions import Transitions
 log = get_logger()
 
 CALLS_UNDER_WAY = 2
-MOST_WORK = (
-    40  # in one call, in plain operations: about two milliseconds of the server's time; larger calls save little
-)
-WORK = dict.fromkeys(("fail", "delay", "wait", "requeue", "release"), 4)  # as many plain ones take the server as long
-WORK["join"] = MOST_WORK  # a page of children
+MOST_WORK = 40  # in one call, in ends of jobs: about two milliseconds of the server's time; larger calls save little
+WORK = dict.fromkeys(("fail", "delay", "wait", "requeue", "release"), 4.0)  # as many ends take the server as long
+WORK |= {"report": 0.5, "join": float(MOST_WORK)}  # a join looks at a page of children
 MOST_BYTES = 1024 * 1024
 ENDS = {"complete", "fail", "delay", "wait", "requeue", "release"}  # what ends an attempt, and frees its slot
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between tries while the store is away
 
 Heard = Callable[[Any], None]
+Said = tuple[Operation, Heard, float]
+"""An operation, what gets its answer, and how long it takes, in others of its name."""
 Claimer = Callable[[bool], tuple[Operation, Heard] | None]
 
 
@@ -45,13 +45,17 @@ class Committer:
         self.batches = Histogram.over(SIZES)  # operations in each call
         self.trips = Histogram.over(TRIPS)  # seconds until its answer
         self._transitions = transitions
-        self._said: list[tuple[Operation, Heard, int]] = []
+        self._said: list[tuple[Said, ...]] = []  # what stands together goes in one call
         self._away = False  # the store did not answer, and the log says so
         self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
 
-    def say(self, operation: Operation, heard: Heard, times: int = 1) -> None:
-        """Send this with the next call; `heard` gets its answer. `times`: how long it takes, in others of its name."""
-        self._said.append((operation, heard, times))
+    def say(self, operation: Operation, heard: Heard, times: float = 1, before: Said | None = None) -> None:
+        """Send this with the next call, and `before` in the same call before it; `heard` gets the answer.
+
+        `times`: how long it takes, in others of its name.
+        """
+        said = operation, heard, times
+        self._said.append((before, said) if before else (said,))
         if self._idle:
             self.nudge()
 
@@ -81,18 +85,21 @@ class Committer:
                 await nudged
 
     def _next(self, claim: Claimer) -> list[tuple[Operation, Heard]]:
-        count = work = size = 0
-        settles = False
-        for operation, _, times in self._said:
-            for arg in operation.args:
-                if isinstance(arg, bytes):
-                    size += len(arg)
-            work += WORK.get(operation.name, 1) * times
-            if count and (work > MOST_WORK or size > MOST_BYTES):
+        batch: list[tuple[Operation, Heard]] = []
+        work, size, settles, taken = 0.0, 0, False, 0
+        for together in self._said:
+            for operation, _, times in together:
+                work += WORK.get(operation.name, 1.0) * times
+                for arg in operation.args:
+                    if isinstance(arg, bytes):
+                        size += len(arg)
+            if batch and (work > MOST_WORK or size > MOST_BYTES):
                 break
-            count += 1
-            settles = settles or operation.name in ENDS
-        batch, self._said = [(operation, heard) for operation, heard, _ in self._said[:count]], self._said[count:]
+            taken += 1
+            for operation, heard, _ in together:
+                batch.append((operation, heard))
+                settles = settles or operation.name in ENDS
+        del self._said[:taken]
         claimed = claim(settles)
         return [*batch, claimed] if claimed else batch
 

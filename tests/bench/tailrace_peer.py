@@ -27,6 +27,7 @@ from tailrace.streams.process.shutdown import Shutdown
 PLATFORM = "bench"
 CONCURRENCY = common.CONC or 128
 OVERALL = int(os.environ.get("BENCH_OVERALL", "0"))
+WAIT = os.environ.get("BENCH_WAIT", "1") == "1"  # 0: reports are only queued
 FAST = {"TAILRACE_BEAT_SECONDS": "0.5", "TAILRACE_DEADLINE_SECONDS": "3", "TAILRACE_REAP_SECONDS": "0.5"}
 
 handles = Handlers()
@@ -51,7 +52,7 @@ async def slow(attempt: Attempt[dict[str, float]]) -> None:
 @handles("prog")
 async def prog(attempt: Attempt[dict[str, Any]]) -> None:
     for step in range(10):
-        await attempt.progress(step)
+        await attempt.progress(step, wait=WAIT)
     common.METER.hit()
 
 

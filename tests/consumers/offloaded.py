@@ -78,6 +78,17 @@ def wrong_step(attempt: SyncAttempt[Any]) -> None:
     attempt.progress(1.5)  # type: ignore[arg-type]
 
 
+def queues(attempt: SyncAttempt[Any]) -> str:
+    """Queues more reports than its job may have, and tells what it hears of that."""
+    try:
+        for step in range(12):
+            attempt.progress(step, wait=False)
+        attempt.flush()
+    except ValueError as error:
+        return str(error)
+    return "nothing"
+
+
 def told(attempt: SyncAttempt[Any]) -> list[str]:
     """Makes every report it is given, and returns what it hears of those that are refused."""
     heard = []
@@ -128,6 +139,7 @@ for place in ("thread", "process"):
         "large": large,
         "large-report": large_report,
         "wrong-step": wrong_step,
+        "queues": queues,
         "told": told,
         "obeys": obeys,
         "deaf": deaf,

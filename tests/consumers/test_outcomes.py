@@ -77,7 +77,7 @@ async def test_a_traceback_begins_with_the_handler(handlers: Handlers, kind: str
 
 async def test_what_we_raise_ourselves_in_a_handler_is_traced_to_the_end() -> None:
     error = await error_of(mine, "wrong-report")
-    assert "attempt.py" in (error.traceback or ""), "where it was refused is worth knowing, behind the handler"
+    assert "saying.py" in (error.traceback or ""), "where it was refused is worth knowing, behind the handler"
     assert error.type == "ValueError"
 
 

@@ -8,6 +8,7 @@ import pytest
 from tailrace.streams.functions import functions, script
 from tailrace.streams.operations import call
 from tailrace.streams.replies import to_claims
+from tailrace.streams.store.commit import Committer
 from tailrace.streams.transitions import Transitions
 from tests.support.builders import Desk, ageless, forget_scripts
 from tests.support.committing import committing
@@ -121,3 +122,27 @@ async def test_only_the_end_of_an_attempt_asks_for_a_claim_along_with_it(desk: D
         assert not any(settles)
         assert await committer.ask(desk.completing(held)) == b"ok"
         assert any(settles)
+
+
+async def test_a_call_holds_forty_ends_or_eighty_reports(desk: Desk) -> None:
+    held = await desk.start()
+    for operation, most in ((desk.completing(held), 40), (desk.reporting(held, 1), 80), (desk.failing(held), 10)):
+        committer = Committer(desk.transitions, desk.keys)
+        for _ in range(most + 1):
+            committer.say(operation, ignored)
+        assert [len(committer._next(lambda _: None)) for _ in range(3)] == [most, 1, 0]
+
+
+async def test_what_goes_together_is_never_cut_apart(desk: Desk) -> None:
+    """The reports before an end and the end itself: in two calls under way the end might come first."""
+    held = await desk.start()
+    committer = Committer(desk.transitions, desk.keys)
+    for _ in range(39):
+        committer.say(desk.completing(held), ignored)
+    committer.say(desk.completing(held), ignored, before=(desk.reporting(held, 1), ignored, 1))
+    assert len(committer._next(lambda _: None)) == 39
+    assert [operation.name for operation, _ in committer._next(lambda _: None)] == ["report", "complete"]
+
+
+def ignored(answer: Any) -> None:
+    """Nothing waits for this answer."""

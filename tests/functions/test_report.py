@@ -144,7 +144,7 @@ async def test_the_live_feed_is_bounded_in_bytes_with_the_largest_events(desk: D
     for batch in range(300):  # 38 MB in all
         numbers = range(32 * batch + 1, 32 * batch + 33)
         reports = [
-            call.report(desk.keys, key="a", nonce=held.nonce, number=number, most=MAX_EVENTS, event=event)
+            call.report(desk.keys, key="a", nonce=held.nonce, number=number, most=MAX_EVENTS, events=event)
             for number in numbers
         ]
         assert await desk.transitions.commit(desk.keys, reports) == [b"shown"] * 32
@@ -183,8 +183,56 @@ async def test_a_job_has_a_bounded_number_of_events_and_can_still_end(store: Sto
     (second,) = await desk.claim()
     assert await desk.report(second, 1) == "shown"  # event 10
     async with untouched(store):
-        assert await desk.report(second, 2) == "full"
+        assert await desk.report(second, 2) == "full 0"
         assert await desk.report(second, 1) == "again", "a repeated call gets the same answer"
         assert await desk.report(first, 6) == "lost", "the fence comes first"
     assert await desk.complete(second) == "ok"
     assert [event.seq for event in await desk.history("a")] == list(range(1, 12))
+
+
+async def test_reports_in_one_operation_are_shown_in_their_order(desk: Desk) -> None:
+    held = await desk.start()
+    assert await desk.report_together(held, 3, ["b", "a", 7]) == "shown"
+    assert await desk.report_together(held, 5, [1, 2]) == "shown"
+    assert (await desk.story("a"))[1:] == ["started 1", *(f"progress 1 step {step}" for step in ("b", "a", 7, 1, 2))]
+    written = await desk.history("a")
+    assert [event.seq for event in written] == list(range(1, 8))
+    assert len({event.id for event in written}) == 7
+    hints = to_hints("shop", await desk.store.command("XRANGE", desk.keys["events"], "-", "+"))
+    assert [(hint.key, hint.seq) for hint in hints] == [("a", seq) for seq in range(2, 8)]
+    assert [hint.event for hint in hints] == (await desk.log("a"))[1:]
+
+
+async def test_reports_that_are_repeated_together_are_shown_once(desk: Desk) -> None:
+    held = await desk.start()
+    assert await desk.report_together(held, 3, [1, 2, 3]) == "shown"
+    async with untouched(desk.store):
+        assert await desk.report_together(held, 3, [1, 2, 3]) == "again"
+        assert await desk.report(held, 2) == "again"
+    assert await desk.report(held, 4) == "shown"
+    assert [event.step for event in (await desk.history("a"))[2:]] == [1, 2, 3, 4]
+
+
+async def test_reports_in_one_operation_are_refused_together(desk: Desk) -> None:
+    old = await desk.start()
+    await desk.reclaim(old)
+    (new,) = await desk.claim("bob")
+    await desk.cancel("a")
+    async with untouched(desk.store):
+        assert await desk.report_together(old, 2, [1, 2]) == "lost"
+        assert await desk.report_together(new, 2, [1, 2]) == "cancelled"
+
+
+async def test_of_reports_in_one_operation_those_are_shown_that_have_room(store: Store) -> None:
+    desk = Desk(store, max_events=10)
+    held = await desk.start()
+    assert await desk.report(held, 1) == "shown"
+    assert await desk.report_together(held, 10, range(2, 11)) == "full 7"
+    async with untouched(store):
+        assert await desk.report_together(held, 10, range(2, 11)) == "full 7", "a repeated call gets the same answer"
+        assert await desk.report(held, 8) == "again"
+        assert await desk.report_together(held, 12, [11, 12]) == "full 0"
+    assert await desk.complete(held) == "ok"
+    written = await desk.history("a")
+    assert [event.step for event in written[2:]] == [1, 2, 3, 4, 5, 6, 7, 8, None]
+    assert [event.seq for event in written] == list(range(1, 12))

@@ -89,7 +89,7 @@ class Machine(RuleBasedStateMachine):
             self.wait(node.command("FLUSHALL"))
         self.sides = [self._side("kurly", max_running=1), self._side("research", max_running=0)]
         self.attempts: list[Held] = []  # all that anybody ever heard of, rightful or not
-        self.reports: dict[str, int] = {}  # how often each attempt has reported
+        self.reports: dict[str, range] = {}  # the numbers of what each attempt has reported last
         self.seen: dict[tuple[str, str], str] = {}  # an observer's memory: platform, owner -> counter
         self.unheard: list[tuple[Side, str, list[str]]] = []  # claims whose answers were lost on the way
         self.ends: dict[tuple[str, int], bytes] = {}  # the last event of each life of a job that ended
@@ -203,18 +203,20 @@ class Machine(RuleBasedStateMachine):
         return recent[chance.number % len(recent)] if recent else None
 
     def report(self, chance: Chance) -> None:
+        """One report, or three together."""
         if held := self._recent_attempt(chance):
-            self._report(held, self.reports.get(held.claim.nonce, 0) + 1)
+            first = self.reports.get(held.claim.nonce, range(1)).stop
+            self._report(held, range(first, first + (1, 3)[chance.number // 2 % 2]))
 
     def report_again(self, chance: Chance) -> None:
         if held := self._recent_attempt(chance):
-            self._report(held, self.reports.get(held.claim.nonce, 1))
+            self._report(held, self.reports.get(held.claim.nonce, range(1, 2)))
 
-    def _report(self, held: Held, number: int) -> None:
+    def _report(self, held: Held, numbers: range) -> None:
         (desk, model), claim, _ = held
-        self.reports[claim.nonce] = number
-        word = model.report(claim.key, claim.nonce, number)
-        self.ask(desk.report(claim, number), word, REFUSED if word == "cancelled" else word)
+        self.reports[claim.nonce] = numbers
+        word = model.report(claim.key, claim.nonce, numbers)
+        self.ask(desk.report_together(claim, numbers[-1], numbers), word, REFUSED if word == "cancelled" else word)
 
     def complete(self, chance: Chance) -> None:
         if held := self._recent_attempt(chance):

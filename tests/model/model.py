@@ -184,16 +184,17 @@ class ModelPlatform:
                 taken += [job for job in waiting if self._may_start(job)]
         return taken
 
-    def report(self, key: str, nonce: str, number: int) -> str:
+    def report(self, key: str, nonce: str, numbers: Sequence[int]) -> str:
         job = self.jobs[key]
         if refusal := job.refusal(nonce):
             return refusal
-        if number <= job.reported:
+        if numbers[-1] <= job.reported:
             return "again"
         if job.asked:
             return "cancelled"
-        job.reported = number
-        job.tell(Status.PROGRESS, number)
+        job.reported = numbers[-1]
+        for number in numbers:
+            job.tell(Status.PROGRESS, number)
         return "shown"
 
     def complete(self, key: str, nonce: str) -> str:

@@ -73,6 +73,8 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "a failure that is not counted": ("fail", "call('HSET', record, 'failures', failures)", ""),
     "a reopening of a running job": ("reopen", "state ~= 'failed' and", "state ~= 'running' and state ~= 'failed' and"),
     "a delay that forgets the time": ("delay", "format('%.0f', until_ms), history.body", "1, history.body"),
+    "reports together that are not counted": ("report", "format('%d', number - left)", "reported"),
+    "reports together that are counted as one": ("report", "format('%d', number - left)", "reported + 1"),
     "a wake that wakes nobody": (
         "wake",
         "local count = waking.bring_due(max_running_per_key, key_rate, key_rate_ms)",

@@ -26,9 +26,9 @@ class AttemptTransitions(Transitions):
         return to_claims(await self.one(platform, operation))
 
     async def report(
-        self, platform: PlatformKeys, key: str, nonce: str, number: int, event: bytes, max_events: int = MAX_EVENTS
+        self, platform: PlatformKeys, key: str, nonce: str, number: int, events: bytes, max_events: int = MAX_EVENTS
     ) -> str:
-        operation = call.report(platform, key=key, nonce=nonce, number=number, most=max_events, event=event)
+        operation = call.report(platform, key=key, nonce=nonce, number=number, most=max_events, events=events)
         return await self.word(platform, operation)
 
     async def save(self, platform: PlatformKeys, key: str, nonce: str, name: str, value: bytes) -> str:

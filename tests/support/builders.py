@@ -139,6 +139,11 @@ class Desk:
         event = self.progress_event(held, number if step is None else step)
         return await self.transitions.report(self.keys, held.key, held.nonce, number, event, self.policy.max_events)
 
+    async def report_together(self, held: Claim, last: int, steps: Iterable[Step]) -> str:
+        """Some reports in one operation; `last` is the running number of the last of them."""
+        events = b"\n".join(self.progress_event(held, step) for step in steps)
+        return await self.transitions.report(self.keys, held.key, held.nonce, last, events, self.policy.max_events)
+
     async def complete(self, held: Claim, result: Any = None) -> str:
         return await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
 
@@ -189,7 +194,7 @@ class Desk:
 
     def reporting(self, held: Claim, number: int) -> Operation:
         event = self.progress_event(held, number)
-        return call.report(self.keys, key=held.key, nonce=held.nonce, number=number, most=MAX_EVENTS, event=event)
+        return call.report(self.keys, key=held.key, nonce=held.nonce, number=number, most=MAX_EVENTS, events=event)
 
     def completing(self, held: Claim, result: Any = None) -> Operation:
         event = self.end_event(held, result=result)

@@ -32,6 +32,7 @@ async def typed(attempt: Attempt[Wanted]) -> None:
     await attempt.progress(1.5)  # expect: arg-type
     await attempt.progress(1, of="five")  # expect: arg-type
     attempt.progress(1)  # expect: unused-coroutine
+    await attempt.progress(1, wait="no")  # expect: arg-type
     await attempt.step("size", len, 1)  # expect: call-overload
     await attempt.join([], on_failure="hope")  # expect: call-overload
     (await attempt.spawn("typed", {}, result=Wanted)).total  # expect: attr-defined

@@ -26,7 +26,8 @@ class Found(Struct):
 @handles("typed")
 async def typed(attempt: Attempt[Wanted]) -> Found:
     await attempt.progress(1, of=attempt.args.count, message="one", data={"any": ["json"]})
-    await attempt.progress("named step")
+    await attempt.progress("named step", wait=False)
+    await attempt.flush()
     key: str = attempt.idempotency_key("pay")
     return Found(attempt.args.count + attempt.number + len(key) + len(attempt.job.id))
 
@@ -87,7 +88,8 @@ async def in_the_loop(attempt: Attempt[Wanted]) -> int:
 @handles("in a thread", run_in="thread")
 def in_a_thread(attempt: SyncAttempt[Wanted]) -> Found:
     attempt.progress(1, of=attempt.args.count, message="one", data={"any": ["json"]})
-    attempt.progress("named step")
+    attempt.progress("named step", wait=False)
+    attempt.flush()
     key: str = attempt.idempotency_key("pay")
     return Found(attempt.args.count + attempt.number + attempt.failures + len(key) + len(attempt.job.id))
 

@@ -62,6 +62,31 @@ function history.append(log, key, seq, event, before)
   return seq
 end
 
+-- The same with several events.
+function history.append_all(log, key, seq, events, before)
+  local entries, seqs = {}, {}
+  for i = 1, #events do
+    seq = history.plus_one(seq)
+    seqs[i], entries[i] = seq, seq .. '-' .. now_us .. format('%d', told + i - 1) .. ' ' .. events[i]
+  end
+  call('RPUSH', log, before or entries[1], unpack(entries, before and 1 or 2))
+  for i = 1, #events do
+    history.tell(key, seqs[i], entries[i])
+  end
+  return seq
+end
+
+-- The lines of a text: of the last `wanted` of them the first `room`, how many lines there are, and how many had no room.
+function history.lines(text, wanted, room)
+  local all = {}
+  for line in string.gmatch(text, '[^\n]+') do
+    all[#all + 1] = line
+  end
+  local first = math.max(1, #all - wanted + 1)
+  local last = math.min(#all, first + math.max(0, room) - 1)
+  return { unpack(all, first, last) }, #all, #all - last
+end
+
 function history.started(id, attempt, owner)
   return id .. ' ' .. attempt .. ' started ' .. owner .. ' null}'
 end
