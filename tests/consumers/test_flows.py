@@ -198,7 +198,7 @@ async def test_wrong_use_is_refused_with_a_sentence_and_nothing_half_made(served
     assert text == f"join takes a list of what spawn returned, not ['{job}']"
     assert nowhere.startswith("platform: ")
     assert "many" in nowhere
-    assert args == "args: must be an object"
+    assert args == "args: must be an object, not list"
     assert "would spawn more than 10000 jobs" in many
     assert band.startswith("priority: ")
     assert words.startswith("name: ")
