@@ -11,7 +11,7 @@ key (TRYAGAIN, or ASK when it has nothing left): the platform waits until its sl
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import hiredis
@@ -72,8 +72,11 @@ class Cluster:
             node.leave(why)
 
     async def nodes(self) -> list[Node]:
-        """Every node that has slots."""
-        return [self._at(address) for address in await self.map.primaries()]
+        """Every node that has slots. Raises `NoStore` when none has."""
+        addresses = await self.map.primaries()
+        if not addresses:
+            raise NoStore("no node of the cluster has slots; create it with `redis-cli --cluster create`")
+        return [self._at(address) for address in addresses]
 
     async def node_of(self, key: str) -> Node:
         """The node that has a key."""
@@ -142,14 +145,16 @@ class Cluster:
 
     async def _anyone(self) -> Node:
         """A node that answers, for a command that any node can run."""
-        nodes = await self.nodes()
-        if not nodes:
-            raise NoStore("no node of the cluster has slots; create it with CLUSTER ADDSLOTSRANGE")
 
         def reluctance(node: Node) -> tuple[bool, float]:
             return not node.is_open or node.silent_seconds > PROMPT_SECONDS, node.silent_seconds
 
-        return min(nodes, key=reluctance)
+        *others, last = sorted(await self.nodes(), key=reluctance)
+        for node in others:
+            with suppress(NoStore):
+                await node.connect()
+                return node
+        return last
 
     async def _call(self, slot: int, command: Command) -> Any:
         if self._detours:

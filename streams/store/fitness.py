@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 
 import anyio
+import hiredis
 
 from tailrace.streams.errors import AccessDenied, NoStore, StoreError, UnfitStore
 from tailrace.streams.process.logs import get_logger
 from tailrace.streams.store.connection import Store
-from tailrace.streams.store.node import Command, Node, ServerRefusal, check_role, info_fields
+from tailrace.streams.store.node import Command, Node, check_role, clusters_node, info_fields
 from tailrace.streams.store.replication import ReplicaTerms
 from tailrace.streams.store.roles import RoleName, commands
 from tailrace.streams.store.server import WRITES
@@ -103,7 +104,8 @@ async def check_fitness(store: Store, role: RoleName | None = None) -> list[str]
     terms = store.terms if store.terms.everywhere or any(map(store.replicated, store.policies)) else None
 
     async def check(node: Node) -> list[str]:
-        return await check_node(node, role, clustered=store.clustered, terms=terms)
+        advice = await check_node(node, role, clustered=store.clustered, terms=terms)
+        return [*advice, *await check_keys(node, store.keys("default")["control"])]
 
     found = await asyncio.gather(
         *(node.glance(partial(check, node)) if len(nodes) > 1 else check(node) for node in nodes),
@@ -135,7 +137,7 @@ async def check_node(
     if policy != "noeviction":
         raise UnfitStore(f"the store evicts keys ({policy}) and would drop jobs; set `maxmemory-policy noeviction`")
     if cluster.get("cluster_enabled") == "1" and not clustered:
-        raise UnfitStore(f"the store runs in cluster mode; write REDIS_URL as redis+cluster://{node.name}")
+        raise clusters_node(node.name)
     try:
         check_role(replication)
     except NoStore as error:
@@ -162,16 +164,26 @@ async def check_commands(node: Node, role: RoleName | None, others: Mapping[str,
     asked = commands(role)
     from_scripts = [command for command in asked if command not in NOT_FROM_SCRIPTS]
     refused = [command.decode() for command in await node.command("EVAL", PROBE, 0, *from_scripts)]
-    for name, question in others.items():
-        if name == "BLPOP" and role and name not in asked:
-            continue
-        try:
-            await node.command(*question)
-        except ServerRefusal:
-            continue
-        except AccessDenied as error:
-            if "to run" in str(error):  # of keys nothing is asked
-                refused.append(name)
+    named = [name for name in others if name != "BLPOP" or not role or name in asked]
+    for name, reply in zip(named, await node.trip([hiredis.pack_command(others[name]) for name in named]), strict=True):
+        if is_denied(reply) and "to run" in str(reply):  # of keys nothing is asked
+            refused.append(name)
     if refused:
         names = ", ".join(command.replace("|", " ") for command in refused)
         raise AccessDenied(f"the store does not let the user of REDIS_URL run {names}; allow it with ACL SETUSER")
+
+
+async def check_keys(node: Node, key: str) -> list[str]:
+    """Advice if this user may not use our keys. Servers check permissions before they look for a script.
+
+    A user may be allowed the keys of some platforms only, so this refuses nothing.
+    """
+    question: Command = ("EVALSHA", "0" * 40, 1, key)
+    (reply,) = await node.trip([hiredis.pack_command(question)])
+    if not is_denied(reply) or "to run" in str(reply):
+        return []
+    return [f"the store does not let the user of REDIS_URL use keys such as {key}; allow them with ACL SETUSER"]
+
+
+def is_denied(reply: object) -> bool:
+    return isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOPERM")

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import hiredis
 
-from tailrace.streams.errors import AccessDenied, NoStore, StoreError, StoreFull
+from tailrace.streams.errors import AccessDenied, NoStore, StoreError, StoreFull, UnfitStore
 from tailrace.streams.functions import Script
 from tailrace.streams.store.wire import Wire
 
@@ -112,6 +112,11 @@ class Node:
         answers = [wire.send(each) for each in packed]
         return [await answer for answer in answers]
 
+    async def connect(self) -> None:
+        """Raises `StoreError` when this server cannot be reached."""
+        if not self.is_open:
+            await self._open()
+
     @property
     def is_open(self) -> bool:
         return self._wire is not None and not self._wire.closed
@@ -137,6 +142,8 @@ class Node:
 
     def refused(self, reply: hiredis.ReplyError) -> Exception:
         """The error for a refusal. If it says that this server is the wrong one, its connections are closed."""
+        if str(reply).startswith(OF_A_CLUSTER):
+            return clusters_node(self.name)
         error = explain(reply)
         if str(reply).startswith(ELSEWHERE):
             self.leave(str(error))
@@ -175,6 +182,8 @@ class Node:
                 reply = await wire.send(hiredis.pack_command(ROLE))
             if isinstance(reply, hiredis.ReplyError):
                 raise explain(reply)
+            if reply == b"":  # a sentinel keeps nothing that could be replicated
+                raise UnfitStore(f"{self.name} is a sentinel; write REDIS_URL as redis+sentinel://{self.name}/NAME")
             if not isinstance(reply, bytes) or b"role:" not in reply:
                 raise NoStore("the store answers another question than it was asked")
             check_role(info_fields(reply))
@@ -191,7 +200,8 @@ class Node:
 # NOREPLICAS is what a primary says that was cut off from the others, and may have been replaced by one of them.
 ELSEWHERE = ("READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "CLUSTERDOWN", "NOREPLICAS", "NOAUTH", "WRONGPASS")
 WAIT = ("BUSY", "MISCONF", "TRYAGAIN")  # this server is the right one and cannot serve now
-CLOSED_TO_US = ("NOAUTH", "WRONGPASS", "NOPERM")
+CLOSED_TO_US = ("NOAUTH", "WRONGPASS")
+OF_A_CLUSTER = ("MOVED ", "ASK ", "CROSSSLOT")  # `Cluster` follows the first two, and never names two slots
 
 
 def explain(error: Exception) -> Exception:
@@ -199,11 +209,18 @@ def explain(error: Exception) -> Exception:
     text = str(error)
     if text.startswith(CLOSED_TO_US):
         return AccessDenied(f"the store refuses the credentials of REDIS_URL: {text}")
+    if text.startswith("NOPERM"):
+        return AccessDenied(f"the store does not let the user of REDIS_URL do that; allow it with ACL SETUSER: {text}")
     if text.startswith((*ELSEWHERE, *WAIT)):
         return NoStore(f"the store does not serve now: {text}")
     if text.startswith("OOM"):
         return StoreFull("the store has no memory left for new work; running jobs go on")
     return ServerRefusal(text)
+
+
+def clusters_node(name: str) -> UnfitStore:
+    """A plain address leads to one node of a cluster."""
+    return UnfitStore(f"the store runs in cluster mode; write REDIS_URL as redis+cluster://{name}")
 
 
 def check_role(replication: dict[str, str]) -> None:

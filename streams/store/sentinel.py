@@ -77,7 +77,8 @@ class SentinelDoor:
         finally:
             wire.close()
         if isinstance(reply, hiredis.ReplyError):
-            raise NoStore(f"a sentinel answers: {reply}")
+            wrong = "is not a sentinel" if str(reply).startswith("ERR unknown command") else "answers"
+            raise NoStore(f"{sentinel.name} {wrong}: {reply}")
         if reply is None:
             raise NoStore("a sentinel knows no such name")
         host, port = reply

@@ -164,6 +164,7 @@ class Door:
         """Raises `BadConfiguration` when the URL is wrong."""
         self._connect_seconds = connect_seconds
         self._target = read_url(url)
+        self.name = self._target.name
 
     async def open(self, answer_seconds: float) -> Wire:
         """Raises `AccessDenied` when the credentials do not fit, `NoStore` when the server does not answer."""

@@ -93,6 +93,14 @@ async def test_a_user_that_may_not_run_a_command_is_told_which(store: Store, rul
             await check_fitness(narrow)
 
 
+async def test_a_user_that_may_not_use_our_keys_is_told_so(store: Store) -> None:
+    async with Store(await user(store, "resetkeys", "~other:*")) as narrow:
+        (advice,) = await check_fitness(narrow)
+        assert "user of REDIS_URL use keys such as tr:{default}:control; allow them with ACL SETUSER" in advice
+        with pytest.raises(AccessDenied, match="does not let the user of REDIS_URL do that; allow it"):
+            await narrow.command("HLEN", narrow.keys("default")["leases"])
+
+
 async def test_a_user_of_these_keys_and_commands_alone_is_enough(store: Store) -> None:
     allowed = [f"+{command.lower()}" for command in (*commands(), *NOT_FROM_SCRIPTS)]
     handshake = ["+eval", "+info", "+client", "+select", "+ping"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.ops.up.own_store import OwnStore
-from tailrace.streams.errors import BadConfiguration, NoStore
+from tailrace.streams.errors import BadConfiguration, NoStore, UnfitStore
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
 from tests.support.builders import tell
@@ -51,6 +51,13 @@ async def test_sentinels_that_do_not_know_the_name_or_the_password_are_told_apar
         with pytest.raises(
             NoStore, match=r"no sentinel names a primary called mymaster: they refuse sentinel_username"
         ):
+            await store.command("PING")
+    server, sentinel = sentinels.servers[0].port, sentinels.url.split("@")[1].split(",")[0]
+    async with Store(f"redis+sentinel://127.0.0.1:{server}/mymaster") as store:
+        with pytest.raises(NoStore, match=f"called mymaster: 127.0.0.1:{server} is not a sentinel"):
+            await store.command("PING")
+    async with Store(f"redis://:{PASSWORD}@{sentinel}") as store:
+        with pytest.raises(UnfitStore, match=rf"^{sentinel} is a sentinel; write REDIS_URL as redis\+sentinel://"):
             await store.command("PING")
 
 
