@@ -1,6 +1,7 @@
 """Output of commands: results on stdout, messages on stderr, coloured in a terminal and plain in a pipe."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -39,6 +40,12 @@ def console(*, talk: bool = False) -> Console:
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def nothing_known(unavailable: Mapping[str, str]) -> str:
+    """That platforms could not be looked at: `unavailable` says of each why."""
+    names, reasons = ", ".join(sorted(unavailable)), "; ".join(sorted({*unavailable.values()}))
+    return f"nothing is known of the jobs of {names}: {reasons}"
 
 
 def plain(value: object) -> str:

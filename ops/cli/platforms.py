@@ -11,7 +11,8 @@ from tailrace.ops.cli.apply import change
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.tables import Rows, number
 from tailrace.ops.terminal import plain, print_json, span
-from tailrace.streams.errors import WrongField
+from tailrace.streams.errors import NoStore, WrongField
+from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.overview import Overview, take_overviews
 from tailrace.streams.views.presence import Presence
@@ -56,7 +57,8 @@ def show_nodes(options: argparse.Namespace) -> int:
     busy = Counter(node for each, node in places if each.waiting or each.running)
     for each, node in sorted(places, key=lambda place: (place[1], place[0].platform)):
         crowded = busy[node] > 1 and len(busy) < len({node for _, node in places}) and (each.waiting or each.running)
-        state = "its node does not answer" if each.unavailable else "shares a busy node" if crowded else ""
+        away = "its node does not answer" if node else "no node serves its slot"
+        state = away if each.unavailable else "shares a busy node" if crowded else ""
         counts = (number(each.waiting, "waiting"), number(each.running, "running"))
         shown.add(node, each.platform, *counts, Text(state, "yellow"))
     shown.show()
@@ -66,7 +68,15 @@ def show_nodes(options: argparse.Namespace) -> int:
 async def locate(reached: Reached) -> list[tuple[Overview, str]]:
     """Each platform with the name of its server."""
     overviews = await take_overviews(reached.store, reached.platforms)
-    return [(each, (await reached.store.node_of(each.platform)).name) for each in overviews]
+    return [(each, await name_of_node(reached.store, each.platform)) for each in overviews]
+
+
+async def name_of_node(store: Store, platform: str) -> str:
+    """Nothing if no node of the cluster serves its slot."""
+    try:
+        return (await store.node_of(platform)).name
+    except NoStore:
+        return ""
 
 
 async def look(reached: Reached) -> list[tuple[Overview, list[str]]]:

@@ -4,12 +4,14 @@ import argparse
 
 from tailrace.ops.connect import ask
 from tailrace.ops.tables import Rows
-from tailrace.ops.terminal import console, print_json
+from tailrace.ops.terminal import console, nothing_known, print_json, say
 from tailrace.streams.views.census import Census, take_census
 
 
 def run(options: argparse.Namespace) -> int:
     census = ask(options, lambda reached: take_census(reached.store, reached.platforms))
+    if census.unavailable:
+        say(nothing_known(census.unavailable))
     if options.json:
         print_json({"success": True, "data": census.shown()})
     else:

@@ -6,17 +6,20 @@ import msgspec
 
 from tailrace.ops.connect import Reached, ask
 from tailrace.ops.tables import Rows, number
-from tailrace.ops.terminal import print_json, say, span
+from tailrace.ops.terminal import nothing_known, print_json, say, span
 from tailrace.streams.messages import About
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.overview import find_unavailable
 from tailrace.streams.views.presence import ConsumerPresence, Presence
 
 JOBS = 3  # named in the table; the rest is counted
 
 
 def run(options: argparse.Namespace) -> int:
-    workers = ask(options, look)
+    workers, unknown = ask(options, look)
+    if unknown:
+        say(nothing_known(unknown))
     if options.json:
         print_json(
             [
@@ -50,11 +53,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def look(reached: Reached) -> list[tuple[ConsumerPresence, About, list[str]]]:
-    """Each consumer, the facts it reports about itself, and its jobs. One that never beat has reported nothing."""
+async def look(reached: Reached) -> tuple[list[tuple[ConsumerPresence, About, list[str]]], dict[str, str]]:
+    """Each consumer, the facts it reports about itself, and its jobs; and the platforms that cannot be looked at.
+
+    A consumer that never beat has reported nothing.
+    """
     presence = Presence(Transitions(reached.store), reached.platforms)
     seen, told, jobs = await presence.see(), await presence.told(), await presence.jobs()
-    return [(each, told.get(each.owner, About()), jobs.get(each.owner, [])) for each in seen]
+    unknown = await find_unavailable(reached.store, reached.platforms)
+    return [(each, told.get(each.owner, About()), jobs.get(each.owner, [])) for each in seen], unknown
 
 
 def lag(seconds: float | None) -> str:

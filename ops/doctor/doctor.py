@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import anyio
@@ -18,7 +18,7 @@ from tailrace.ops.doctor.repairs import repair_all
 from tailrace.ops.doctor.store_checks import check_store
 from tailrace.ops.doctor.way_forward import check_flow, check_jobs, check_places, confirm, find_records
 from tailrace.ops.hints import command
-from tailrace.ops.terminal import console, plain, print_json
+from tailrace.ops.terminal import console, nothing_known, plain, print_json
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import join_id
 from tailrace.streams.policies import Platforms
@@ -26,7 +26,9 @@ from tailrace.streams.process.data_folder import find_running
 from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.states import State
 from tailrace.streams.store.connection import Store
+from tailrace.streams.store.server import read_nodes
 from tailrace.streams.transitions import Transitions
+from tailrace.streams.views.overview import find_unavailable
 from tailrace.streams.views.presence import Presence
 
 MARKS = {"fine": ("✓ ", "green"), "advice": ("! ", "yellow"), "wrong": ("✗ ", "red"), "repaired": ("+ ", "green")}
@@ -47,12 +49,16 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
     async with reach(options) as (_, store, settings):
         platforms = settings.platforms
         folder = options.data if store.url == find_running(options.data) else None
-        findings = [finding async for finding in check_store(store, folder)]
-        counts, troubles = await look_closely(store, platforms)
+        nodes = await read_nodes(store) if store.clustered else []
+        findings = [finding async for finding in check_store(store, folder, nodes)]
+        if unknown := await find_unavailable(store, platforms):
+            findings.append(wrong("platforms", nothing_known(unknown)))
+        away = {*unknown, *(node.address for node in nodes if node.down)}
+        counts, troubles = await look_closely(store, platforms, away)
         rounds = ROUNDS if options.repair else 0
         while rounds and (done := await repair_all(store, troubles)):
             findings += done
-            counts, troubles = await look_closely(store, platforms)
+            counts, troubles = await look_closely(store, platforms, away)
             rounds -= 1
         troubles += await look_at_consumers(store, platforms, counts)
         notes = await check_flow(store, platforms)
@@ -76,24 +82,34 @@ def on_the_same_folder(finding: Finding, data: Path) -> Finding:
     return msgspec.structs.replace(finding, next=command(words, data))
 
 
-async def look_closely(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
+async def look_closely(
+    store: Store, platforms: Platforms, away: Container[str]
+) -> tuple[dict[str, Counter[State]], list[Finding]]:
     """How many live jobs each platform has, and their findings: each was seen twice."""
-    counts, suspicions = await look_at_jobs(store, platforms)
+    counts, suspicions = await look_at_jobs(store, platforms, away)
     return counts, await confirm(store, suspicions) + await look_at_calls(store, platforms, counts)
 
 
-async def look_at_jobs(store: Store, platforms: Platforms) -> tuple[dict[str, Counter[State]], list[Finding]]:
-    """How many live jobs each platform has, and their suspected findings."""
+async def look_at_jobs(
+    store: Store, platforms: Platforms, away: Container[str]
+) -> tuple[dict[str, Counter[State]], list[Finding]]:
+    """How many live jobs each platform has, and their suspected findings.
+
+    `away`: platforms and nodes that do not answer.
+    """
     counts: dict[str, Counter[State]] = {}
     suspicions: list[Finding] = []
-    for name in platforms:
+    for name in filter(lambda each: each not in away, platforms):
         suspicions += await check_places(store, store.keys(name))
     with Progress(console=console(talk=True), transient=True, disable=not console(talk=True).is_terminal) as bar:
-        total = sum([await node.command("DBSIZE") for node in await store.nodes()])
+        nodes = [node for node in await store.nodes() if node.name not in away]
+        total = sum([await node.command("DBSIZE") for node in nodes])
         task = bar.add_task("looking at jobs", total=total)
-        async for seen, jobs in find_records(store):
+        async for seen, jobs in find_records(store, nodes):
             bar.update(task, completed=seen)
             for platform, page in jobs.items():
+                if platform in away:
+                    continue
                 try:
                     keys = store.keys(platform)
                 except WrongField:

@@ -23,6 +23,7 @@ from tailrace.streams.process.launch import PROGRAM
 from tailrace.streams.replies import pairs, to_record
 from tailrace.streams.states import ENDED, State
 from tailrace.streams.store.connection import Command, Store
+from tailrace.streams.store.node import Node
 from tailrace.streams.views.overview import take_overviews
 
 PAGE = 500
@@ -31,10 +32,10 @@ ENTRY = re.compile(r"\d+-\d+")
 SECOND_LOOK_SECONDS = 0.5
 
 
-async def find_records(store: Store) -> AsyncIterator[tuple[int, dict[str, list[str]]]]:
-    """The keys of all jobs, page by page: how many of the store's keys were seen, and jobs by platform."""
+async def find_records(store: Store, nodes: Iterable[Node]) -> AsyncIterator[tuple[int, dict[str, list[str]]]]:
+    """The keys of all jobs on these nodes, page by page: how many keys were seen, and jobs by platform."""
     seen = 0
-    for node in await store.nodes():
+    for node in nodes:
         cursor = None
         while cursor != b"0":
             cursor, names = await node.command(

@@ -1,7 +1,7 @@
 """Counts of waiting jobs and the list of running ones, straight from the store."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, json
@@ -36,12 +36,13 @@ class RunningCounts(Struct, frozen=True):
     queued_count: Count
 
 
-class RunningNow(Struct, frozen=True):
+class RunningNow(Struct, frozen=True, omit_defaults=True):
     """The running jobs, and the number of waiting jobs by platform."""
 
     running: list[JobRunning]
     queued: dict[str, Count]
     summary: RunningCounts
+    unavailable: dict[str, str] = {}  # platforms whose node of a cluster does not answer, and why
 
 
 class Census(NamedTuple):
@@ -49,22 +50,23 @@ class Census(NamedTuple):
 
     running: list[tuple[Record, JobRunning]]
     waiting: dict[str, int]  # platform -> jobs, only where some wait
+    unavailable: Mapping[str, str] = {}  # platform -> why its node does not answer: nothing is known of it then
 
     def shown(self) -> RunningNow:
         """The form of `GET /api/v2/jobs/running` and of `running --json`."""
         counts = RunningCounts(len(self.running), sum(self.waiting.values()))
-        return RunningNow([job for _, job in self.running], self.waiting, counts)
+        return RunningNow([job for _, job in self.running], self.waiting, counts, dict(self.unavailable))
 
 
 async def take_census(store: Store, platforms: Iterable[str]) -> Census:
     """Count and name. What waits is what is in the queue, has no lease and does not rest until a later time.
 
-    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the queue. What a node of a
-    cluster has that does not answer is left out.
+    That is right even if a group was rebuilt: a job that rests or runs keeps its entry in the queue.
     """
     looked = await look_apart(store, platforms, lambda group: count_group(store, group))
     running = [job for census in looked.answers for job in census.running]
-    return Census(running, {name: count for census in looked.answers for name, count in census.waiting.items()})
+    waiting = {name: count for census in looked.answers for name, count in census.waiting.items()}
+    return Census(running, waiting, {name: str(why) for name, why in looked.down.items()})
 
 
 async def count_group(store: Store, platforms: Sequence[str]) -> Census:

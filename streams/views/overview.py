@@ -63,6 +63,12 @@ async def take_overviews(store: Store, platforms: Iterable[str]) -> list[Overvie
     return [each.overview for each in await take_sightings(store, platforms)]
 
 
+async def find_unavailable(store: Store, platforms: Iterable[str]) -> dict[str, str]:
+    """The platforms whose node of a cluster does not answer, and why."""
+    seen = await take_overviews(store, platforms) if store.clustered else []
+    return {each.platform: each.unavailable for each in seen if each.unavailable}
+
+
 async def take_sightings(store: Store, platforms: Iterable[str]) -> list[Sighting]:
     names = list(platforms)
     looked = await look_apart(store, names, lambda group: sightings_of(store, group))

@@ -1,5 +1,6 @@
 """On a cluster: each call goes to the node of its slot, a slot may move, and a node may fail."""
 
+import argparse
 import asyncio
 import hashlib
 import os
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.ops.cli.platforms import locate
+from tailrace.ops.connect import reach
+from tailrace.ops.doctor.doctor import examine
+from tailrace.ops.doctor.finding import Finding
 from tailrace.ops.up.own_cluster import OwnCluster
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.producers import Producer, Submission
@@ -16,8 +21,11 @@ from tailrace.producers.platforms import BUILT_IN
 from tailrace.streams.errors import BadConfiguration, UnfitStore
 from tailrace.streams.functions import Script
 from tailrace.streams.policies import Policy
+from tailrace.streams.store.cluster import Cluster
 from tailrace.streams.store.connection import Store
 from tailrace.streams.store.fitness import check_fitness
+from tailrace.streams.store.server import ping
+from tailrace.streams.store.slots import slot_of
 from tailrace.streams.transitions import Transitions
 from tailrace.streams.views.census import take_census
 from tailrace.streams.views.health import take_health
@@ -133,6 +141,7 @@ async def see_a_node_hang(cluster: OwnCluster, store: Store) -> None:
         )
         assert {each.platform for each in overviews if each.unavailable} == down
         assert {each.waiting for each in overviews if not each.unavailable} == {2}
+        assert (await take_census(store, PLATFORMS)).unavailable.keys() == down
         assert any(said.startswith(f"node {name_of_hung} does not answer") for said in advice)
         assert {name for each in seen for name in each.platforms} == desks.keys() - down
         health = await take_health(Transitions(store), PLATFORMS)
@@ -179,8 +188,47 @@ async def test_a_server_that_is_no_cluster_is_refused_with_its_right_address(val
 async def test_a_node_of_a_cluster_as_a_single_server_is_refused_with_the_right_address(cluster: OwnCluster) -> None:
     node = f"127.0.0.1:{cluster.nodes[0].port}"
     async with Store(f"redis://:{cluster.password}@{node}") as store:
-        with pytest.raises(UnfitStore, match=rf"write REDIS_URL as redis\+cluster://{node}$"):
+        right = rf"write REDIS_URL as redis\+cluster://{node}$"
+        with pytest.raises(UnfitStore, match=right):
             await check_fitness(store)
+        with pytest.raises(UnfitStore, match=right):
+            await Transitions(store).tally([store.keys(name) for name in PLATFORMS])
+        with pytest.raises(UnfitStore, match=right):
+            await store.commands([("EXISTS", store.keys(name)["control"]) for name in PLATFORMS])  # one is elsewhere
+
+
+async def test_what_any_node_can_tell_is_asked_of_one_that_answers(cluster: OwnCluster) -> None:
+    async with Store(cluster.url) as store:
+        await store.nodes()
+        assert isinstance(store._server, Cluster)
+        store._server.map.moved(0, ("127.0.0.1", 1))  # the first node, and nothing listens there
+        await ping(store)
+
+
+async def test_an_uncovered_slot_is_named_and_the_rest_is_told(
+    cluster: OwnCluster, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("research", "kurly"):
+        await Desk(store, name).submit("a")
+    slot = slot_of(store.keys("research").prefix)
+    owner = owner_of(cluster, slot)
+    for node in cluster.nodes:
+        cluster.ask(node, "CLUSTER", "DELSLOTS", slot)
+    monkeypatch.setenv("REDIS_URL", cluster.url)
+    try:
+        found = await examine(argparse.Namespace(data=tmp_path, repair=False))
+        async with Store(cluster.url) as other:
+            census = await take_census(other, BUILT_IN)
+        options = argparse.Namespace(data=tmp_path, platform=None)
+        async with reach(options) as reached:
+            places = {overview.platform: node for overview, node in await locate(reached)}
+    finally:
+        cluster.ask(owner, "CLUSTER", "ADDSLOTS", slot)
+    why = f"no node of the cluster serves slot {slot}; look at CLUSTER SLOTS"
+    assert Finding("platforms", f"nothing is known of the jobs of research: {why}", "wrong") in found
+    assert any(each.about == "kurly" and "no consumer serves it" in each.says for each in found)
+    assert (census.waiting, census.unavailable) == ({"kurly": 1}, {"research": why})
+    assert (places["research"], places["kurly"]) == ("", (await store.node_of("kurly")).name)
 
 
 @pytest.mark.parametrize(
