@@ -14,7 +14,7 @@ from tailrace.streams.replies import hear_bell, reach_bells
 from tailrace.streams.store.commit import FIRST_PAUSE, LONGEST_PAUSE
 from tailrace.streams.store.connection import Store
 
-LINKS = 16  # a process may serve thousands of platforms, and has few open files; on a cluster each slot has its own
+LINKS = 16  # a process may serve thousands of platforms, and has few open files; on a cluster for each slot
 LISTEN_SECONDS = 5  # in one wait: a dead link goes unnoticed for a little longer than that
 
 Ring = Callable[[], None]

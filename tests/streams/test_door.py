@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import redis
 
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import AccessDenied, BadConfiguration, NoStore
 from tailrace.streams.store.addresses import read_url
 from tailrace.streams.store.connection import Store
+from tests.support.ports import free_port
+from tests.support.sentinels import PASSWORD, Sentinels
 from tests.support.server import QUICK
 
 CERTIFICATE = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test"
@@ -89,8 +92,8 @@ async def certified(tmp_path: Path, leave_out: Callable[[str], NoReturn]) -> Pat
 
 
 @asynccontextmanager
-async def behind_tls(server: OwnStore, certified: Path) -> AsyncIterator[int]:
-    """A port that speaks TLS in front of a store."""
+async def behind_tls(port: int | None, certified: Path) -> AsyncIterator[int]:
+    """A port that speaks TLS in front of another."""
     secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     secure.load_cert_chain(certified / "cert.pem", certified / "key.pem")
 
@@ -101,7 +104,7 @@ async def behind_tls(server: OwnStore, certified: Path) -> AsyncIterator[int]:
         writer.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", server.port)
+        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(pass_on(reader, other_writer), pass_on(other_reader, writer))
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=secure) as listener:
@@ -111,7 +114,7 @@ async def behind_tls(server: OwnStore, certified: Path) -> AsyncIterator[int]:
 async def test_over_tls_only_a_server_with_the_right_certificate_is_spoken_to(tmp_path: Path, certified: Path) -> None:
     with OwnStore(tmp_path / "data", port=0, extra_args=QUICK) as server:
         login = server.url.partition("://")[2].rpartition("@")[0]
-        async with behind_tls(server, certified) as port:
+        async with behind_tls(server.port, certified) as port:
             url = f"rediss://{login}{'@' if login else ''}127.0.0.1:{port}"
             for query in (f"ssl_ca_certs={certified / 'cert.pem'}", "ssl_cert_reqs=none"):
                 async with Store(f"{url}?{query}") as store:
@@ -122,4 +125,40 @@ async def test_over_tls_only_a_server_with_the_right_certificate_is_spoken_to(tm
                         await store.command("PING")
             async with Store(f"{url.replace('127.0.0.1', 'localhost')}?ssl_ca_certs={certified / 'cert.pem'}") as store:
                 with pytest.raises(NoStore, match="ostname mismatch"):
+                    await store.command("PING")
+
+
+async def test_every_node_of_a_cluster_is_spoken_to_over_tls(tmp_path: Path, certified: Path) -> None:
+    clustered = ("--cluster-enabled", "yes", "--cluster-port", "0")
+    with OwnStore(tmp_path / "data", port=free_port(), extra_args=(*QUICK, *clustered)) as server:
+        async with behind_tls(server.port, certified) as port:
+            with redis.Redis(port=server.port or 0) as client:
+                client.execute_command("CONFIG", "SET", "cluster-announce-port", port)
+                client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            url = f"rediss+cluster://127.0.0.1:{port}"
+            async with Store(f"{url}?ssl_ca_certs={certified / 'cert.pem'}") as store:
+                assert [node.name for node in await store.nodes()] == [f"127.0.0.1:{port}"]
+                assert await store.command("PING") == b"PONG"
+            async with Store(url) as store:
+                with pytest.raises(NoStore, match="CERTIFICATE_VERIFY_FAILED"):
+                    await store.command("PING")
+
+
+async def test_sentinels_and_their_server_are_spoken_to_over_tls(
+    valkey: OwnStore, tmp_path: Path, certified: Path
+) -> None:
+    """A sentinel cannot look at a server behind TLS, but it names the one that it was told to watch."""
+    with Sentinels(tmp_path / "sentinels", server=valkey.server) as sentinels:
+        plain = int(sentinels.url.split("@")[1].split(",")[0].rpartition(":")[2])
+        async with (
+            behind_tls(sentinels.servers[0].port, certified) as server,
+            behind_tls(plain, certified) as sentinel,
+        ):
+            with redis.Redis(port=plain, password=PASSWORD) as client:
+                client.execute_command("SENTINEL", "MONITOR", "secure", "127.0.0.1", server, 2)
+            url = f"rediss+sentinel://app:secret@127.0.0.1:{sentinel}/secure?sentinel_password={PASSWORD}"
+            async with Store(f"{url}&ssl_ca_certs={certified / 'cert.pem'}") as store:
+                assert await store.command("PING") == b"PONG"
+            async with Store(url) as store:
+                with pytest.raises(NoStore, match="CERTIFICATE_VERIFY_FAILED"):
                     await store.command("PING")

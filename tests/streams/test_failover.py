@@ -34,7 +34,12 @@ class Pair:
             return b"master_link_status:up" in await store.command("INFO", "replication")
 
     async def demote(self) -> None:
-        """Make the second server the primary and the first one its replica; the name still leads to the first."""
+        """Make the second server the primary and the first one its replica; the name still leads to the first.
+
+        The second has what was written before: WAIT is for the writes of its own connection, and those before them.
+        """
+        async with direct(self.first) as store:
+            await store.commands([("SET", "mark", "1"), ("WAIT", 1, 0)])
         await ask(self.second, "REPLICAOF", "NO", "ONE")
         await ask(self.first, "REPLICAOF", "127.0.0.1", self.second.port)
 

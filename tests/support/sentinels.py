@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -87,13 +88,20 @@ class Sentinels:
         await eventually("the sentinels know each other", known, seconds=15.0)
 
     async def fail_over(self) -> None:
-        """Have the sentinels promote the replica, although the primary lives, and wait until they have."""
-        old = self.primary()
-        with redis.Redis(port=self._ports[0], password=PASSWORD) as sentinel:
-            sentinel.execute_command("SENTINEL", "FAILOVER", NAME)
+        """Have the sentinels promote the replica, although the primary lives, and wait until they have.
+
+        They give up after `failover-timeout`, and begin again by themselves only if the primary is down.
+        """
+        old = self.primary().port
 
         async def moved() -> bool:
-            return self.primary() is not old
+            told = self._told(self._ports[0])
+            if told.get("port", old) != old:
+                return True
+            if told and "failover_in_progress" not in str(told["flags"]):
+                with redis.Redis(port=self._ports[0], password=PASSWORD) as sentinel, suppress(redis.ResponseError):
+                    sentinel.execute_command("SENTINEL", "FAILOVER", NAME)
+            return False
 
         await eventually("another server is the primary", moved)
 

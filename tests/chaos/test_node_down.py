@@ -1,4 +1,4 @@
-"""A node of a cluster hangs: what the platforms of other nodes notice of it, in milliseconds."""
+"""A node of a cluster hangs, or is killed: what the platforms of other nodes notice of it, in milliseconds."""
 
 import asyncio
 import os
@@ -22,15 +22,16 @@ CALM_MS = 20.0  # below this, twice as long is the noise of a machine
 LOOK_SECONDS = 4.0  # a look gives a node 2 s, and there may be two of them in a request
 
 
-async def test_platforms_of_other_nodes_do_not_notice_a_node_that_hangs(
-    valkey: OwnStore, tmp_path: Path, tell: Callable[[str], None]
+@pytest.mark.parametrize("how", ["hangs", "is killed"])
+async def test_platforms_of_other_nodes_do_not_notice_a_node_that_is_down(
+    valkey: OwnStore, tmp_path: Path, tell: Callable[[str], None], how: str
 ) -> None:
     with OwnCluster(tmp_path / "cluster", 3, server=valkey.server) as cluster:
         async with Deployment(cluster.url, tmp_path) as deployment:
             gateway = await deployment.gateway()
             await deployment.consumer()
-            hung = owner_of(cluster, 0)
-            name = f"127.0.0.1:{hung.port}"
+            down_node = owner_of(cluster, 0)
+            name = f"127.0.0.1:{down_node.port}"
             nodes = {platform: (await deployment.store.node_of(platform)).name for platform in BUILT_IN}
             others = [platform for platform, node in nodes.items() if node != name]
             assert 0 < len(others) < len(nodes)
@@ -53,7 +54,10 @@ async def test_platforms_of_other_nodes_do_not_notice_a_node_that_hangs(
 
             await p99()  # the first calls load scripts and open connections
             before = await p99()
-            os.kill(hung.pid, signal.SIGSTOP)
+            if how == "hangs":
+                os.kill(down_node.pid, signal.SIGSTOP)
+            else:
+                down_node.kill()
             try:
                 during = await p99()
                 begun = time.monotonic()
@@ -63,9 +67,10 @@ async def test_platforms_of_other_nodes_do_not_notice_a_node_that_hangs(
                 platforms = await deployment.http.get(f"{gateway.url}/api/platforms?wait=0")
                 platforms_seconds = time.monotonic() - begun
             finally:
-                os.kill(hung.pid, signal.SIGCONT)
+                if how == "hangs":
+                    os.kill(down_node.pid, signal.SIGCONT)
             tell(
-                f"hung node: p99 of a submission elsewhere {before:.1f} ms before, {during:.1f} ms meanwhile; "
+                f"a node {how}: p99 of a submission elsewhere {before:.1f} ms before, {during:.1f} ms meanwhile; "
                 f"/readyz {ready_seconds:.2f} s, /api/platforms {platforms_seconds:.2f} s"
             )
             assert any(said.startswith(f"node {name} does not answer") for said in ready.json()["advice"])
