@@ -202,7 +202,7 @@ async def test_wrong_use_is_refused_with_a_sentence_and_nothing_half_made(served
     assert "would spawn more than 10000 jobs" in many
     assert band.startswith("priority: ")
     assert words.startswith("name: ")
-    assert nothing == "a delay takes either seconds or until"
+    assert nothing == "a delay takes either seconds or until, such as Delay(60) or Delay(until=datetime(…, tzinfo=UTC))"
     assert batch == "batch: expected a number from 1, not 0"
     assert await served.store.command("EXISTS", PlatformKeys("many").children(job.partition(".")[2])) == 0
 
