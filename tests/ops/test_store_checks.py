@@ -53,11 +53,14 @@ def test_writes_that_fail_are_told(name: str) -> None:
 @pytest.mark.parametrize(
     ("server", "version", "levels"),
     [
-        ("redis", "7.0.4", ["wrong", "wrong", "advice"]),
+        ("redis", "7.0.4", ["advice", "wrong", "advice"]),
         ("redis", "7.0.15", []),
         ("redis", "7.2.11", []),
         ("valkey", "8.1.9", ["wrong"]),
         ("valkey", "8.1.10", []),
+        ("valkey", "9.0.2", ["advice", "wrong"]),
+        ("valkey", "9.0.6", []),
+        ("valkey", "9.1.1", ["wrong"]),
         ("valkey", "9.1.2", []),
         ("valkey", "unstable", []),
     ],
