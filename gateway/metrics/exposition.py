@@ -2,6 +2,7 @@
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 
@@ -87,6 +88,7 @@ def platforms(health: Health, consumers: Sequence[ConsumerPresence]) -> Iterable
         "When the first schedule of a platform is due; absent where there is none.",
         labels=["platform"],
     )
+    living, dead = serving(consumers, alive=True), serving(consumers, alive=False)
     for each in health.platforms:
         overview, name = each.overview, each.overview.platform
         for state in STATES:
@@ -98,8 +100,8 @@ def platforms(health: Health, consumers: Sequence[ConsumerPresence]) -> Iterable
             ended.add_metric([name, outcome], getattr(each.tally, outcome))
         lost.add_metric([name], each.tally.lost)
         paused.add_metric([name], float(overview.paused))
-        alive.add_metric([name], sum(found.alive is True and name in found.platforms for found in consumers))
-        silent.add_metric([name], sum(found.alive is False and name in found.platforms for found in consumers))
+        alive.add_metric([name], living[name])
+        silent.add_metric([name], dead[name])
         if each.next_tick_ms is not None:
             tick.add_metric([name], each.next_tick_ms / 1000)
     beat = GaugeMetricFamily(
@@ -110,6 +112,11 @@ def platforms(health: Health, consumers: Sequence[ConsumerPresence]) -> Iterable
             [found.owner], found.watched_seconds if found.changed_seconds is None else found.changed_seconds
         )
     return jobs, oldest, since, ended, lost, paused, alive, silent, tick, beat
+
+
+def serving(consumers: Sequence[ConsumerPresence], *, alive: bool) -> Counter[str]:
+    """How many of those that live, or that fell silent, serve each platform."""
+    return Counter(name for found in consumers if found.alive is alive for name in found.platforms)
 
 
 def store(seen: StoreHealth) -> Iterable[Metric]:

@@ -1,18 +1,28 @@
 """Metrics: what Prometheus reads is what the store holds."""
 
+from collections.abc import Callable, Iterator
+
 import anyio
 import httpx2
 import pytest
 
 from tailrace.gateway.metrics import beat_watch
 from tailrace.gateway.metrics.beat_watch import BeatWatch
+from tailrace.gateway.metrics.exposition import GatewayMetrics, ProcessCounts
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams.errors import NoStore
-from tests.gateway.costs import TRIES, commands
+from tailrace.streams.store.connection import Store
+from tailrace.streams.transitions import Tally, Transitions
+from tailrace.streams.views.health import Health, PlatformHealth, StoreHealth, take_health
+from tailrace.streams.views.overview import unused
+from tailrace.streams.views.presence import ConsumerPresence, Presence
+from tests.gateway.costs import TRIES, commands, store_work
 from tests.gateway.gateways import GatewayProcess
 from tests.support.builders import Desk
 from tests.support.eventually import eventually
 from tests.support.samples import Samples
+
+DeskOn = Callable[[str], Desk]
 
 
 async def scraped(http: httpx2.AsyncClient) -> Samples:
@@ -104,6 +114,65 @@ async def test_a_scrape_costs_the_same_with_one_job_as_with_a_thousand(http: htt
     few = await cost()
     await desk.submit(*(f"job-{n}" for n in range(1000)))
     assert await cost() <= few
+
+
+async def cost_of_a_scrape(store: Store, platforms: int) -> tuple[int, int]:
+    """Commands of one scrape, and bytes that the store answered, by its own count; as the route asks."""
+    names = [f"p{number}" for number in range(platforms)]
+    transitions = Transitions(store)
+    presence = Presence(transitions, names, patience_seconds=0)
+
+    async def scrape() -> None:
+        seen = GatewayMetrics(await take_health(transitions, names), await presence.see(), ProcessCounts(0, 0))
+        assert seen.text().count(b"tailrace_paused{") == platforms
+
+    await scrape()  # the first one loads scripts, and asks consumers for their deadlines
+    return await store_work(store, scrape)
+
+
+async def test_the_cost_of_a_scrape_grows_with_platforms_and_not_with_jobs_or_consumers(desk_on: DeskOn) -> None:
+    """In commands and bytes, counted by the server: the same for 0 as for 2,000 jobs and for 1 as for 300 consumers,
+    but for one line about each consumer; and with ten times the platforms ten times as much, not a hundred."""
+    desk = desk_on("p3")
+    await desk.beat("ann")
+    (few, few_bytes), (many, many_bytes) = [await cost_of_a_scrape(desk.store, count) for count in (10, 100)]
+    assert many < 10 * few
+    assert many_bytes < 10 * few_bytes
+    await desk.submit(*(f"job-{number}" for number in range(2000)))
+    await desk.claim("ann", 40)
+    with_jobs, bytes_with_jobs = await cost_of_a_scrape(desk.store, 10)
+    await desk.store.commands([("HSET", desk.keys["beats"], f"worker-{number:03}", 1) for number in range(300)])
+    crowded, crowded_bytes = await cost_of_a_scrape(desk.store, 10)
+    assert with_jobs - few < 200, "the first jobs in line are looked at for the oldest one, however many there are"
+    assert crowded == with_jobs
+    assert crowded_bytes - bytes_with_jobs < 300 * 30, "name and counter of each"
+
+
+async def test_consumers_are_counted_by_platform_in_one_pass() -> None:
+    names = tuple(f"p{number}" for number in range(100))
+
+    class Looked(tuple[str, ...]):
+        looks = 0
+
+        def __iter__(self) -> Iterator[str]:
+            Looked.looks += 1
+            return super().__iter__()
+
+        def __contains__(self, name: object) -> bool:
+            Looked.looks += 1
+            return super().__contains__(name)
+
+    consumers = [
+        ConsumerPresence(f"w{number}", Looked(names), 1, age, 20.0, 10.0) for number, age in enumerate((1.0, 1.0, 15.0))
+    ]
+    health = Health(
+        StoreHealth(0, 0.0, 0, 0, evicts=False, keeps_file=True, failing=()),
+        [PlatformHealth(unused(name), Tally(0, 0, 0, 0), None) for name in names],
+    )
+    seen = Samples(GatewayMetrics(health, consumers, ProcessCounts(0, 0)).text().decode())
+    assert seen.value("tailrace_consumers", platform="p7") == 2
+    assert seen.value("tailrace_silent_consumers", platform="p99") == 1
+    assert Looked.looks <= 2 * len(consumers), "not once more for each platform"
 
 
 async def test_consumers_are_watched_between_scrapes_and_not_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
