@@ -5,6 +5,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -13,6 +14,7 @@ from tailrace.ops.monitoring import dashboard, rule_file
 from tests.conftest import LeaveOut
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
+from tests.support.linters import OF_CI
 from tests.support.ports import free_port
 from tests.support.prometheus import Prometheus, Webhook, installed
 
@@ -46,6 +48,41 @@ def test_every_query_is_promql(tmp_path: Path, leave_out: LeaveOut) -> None:
     told = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     assert f"{len(rules)} rules found" in told.stdout
+
+
+READ_AND_WRITE = """
+import json, sys
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+register_default_plugins()
+print(JSONEncoder().encode(Dashboard.from_json(json.load(sys.stdin))))
+"""
+
+
+def kept(given: Any, read: Any) -> bool:
+    """Whether all that was written was read as it stands; what has a default may come on top."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        return all(name in read and kept(value, read[name]) for name, value in given.items())
+    if isinstance(given, list) and isinstance(read, list):
+        return len(given) == len(read) and all(map(kept, given, read))
+    return bool(given == read)
+
+
+def test_the_dashboard_is_by_the_schema_of_grafana(leave_out: LeaveOut) -> None:
+    """Grafana's own types for Python read the file and lose nothing of it; a name they do not know, they drop."""
+    python = str(OF_CI / "python")
+    if not list(OF_CI.parent.glob("lib/*/site-packages/grafana_foundation_sdk")):
+        leave_out("there is no grafana-foundation-sdk in .venv/linters")
+
+    def read(dashboard: Any) -> Any:
+        words, told = [python, "-c", READ_AND_WRITE], json.dumps(dashboard)
+        return json.loads(subprocess.run(words, input=told, capture_output=True, text=True, check=True).stdout)
+
+    given = json.loads(dashboard.FILE.read_text())
+    assert kept(given, read(given))
+    given["panels"][1]["fieldConfgi"] = given["panels"][1].pop("fieldConfig")
+    assert not kept(given, read(given))
 
 
 @pytest.mark.chaos
