@@ -1,7 +1,11 @@
 """Flows when a worker freezes in the middle, and when thousands of jobs wait."""
 
+import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -11,11 +15,13 @@ import pytest
 from tailrace.producers import Submission
 from tailrace.streams import PlatformKeys
 from tailrace.streams.states import State
+from tests.consumers.stepping import PLACES
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
 from tests.support.processes import UNHURRIED
 
 FILE = str(Path(__file__).with_name("waiting_flows.py"))
+TRIES = 10  # verbs that each zombie tries
 CONFIG = "[platforms.haunts]\n[platforms.walks]\n[platforms.unserved]\n"
 
 
@@ -28,29 +34,50 @@ async def deployment(valkey_url: str, tmp_path: Path) -> AsyncIterator[Deploymen
 async def test_a_zombie_thawed_inside_a_step_saves_submits_spawns_and_wakes_nothing(
     deployment: Deployment, tmp_path: Path
 ) -> None:
-    zombie = await deployment.consumer("haunts", TAILRACE_HANDLERS=FILE)
-    await deployment.consumer("walks", TAILRACE_HANDLERS=FILE)
-    parent = (
-        await deployment.producer.submit(Submission("walks", "haunted-parent", {"folder": str(tmp_path)}, "p"))
-    ).id
-    await eventually("the child is inside step 3", anyio.Path(tmp_path / "inside").exists)
+    zombie, _ = await asyncio.gather(
+        *(deployment.consumer(platform, TAILRACE_HANDLERS=FILE) for platform in ("haunts", "walks"))
+    )
+    folders, parents = {place: tmp_path / place for place in PLACES}, {}
+    for place, folder in folders.items():
+        folder.mkdir()
+        args = {"folder": str(folder), "place": place}
+        parents[place] = (await deployment.producer.submit(Submission("walks", "haunted-parent", args, place))).id
+    for folder in folders.values():
+        await eventually("the child is inside step 3", anyio.Path(folder / "inside").exists)
+    heart, worker = zombie.heart, int((folders["process"] / "inside").read_text())
+    assert worker != zombie.pid
+    os.kill(worker, signal.SIGSTOP)
     zombie.freeze()
     await deployment.consumer("haunts", TAILRACE_HANDLERS=FILE)
-    history = await deployment.ended(parent)
-    (tmp_path / "thawed").touch()
-    zombie.thaw()
-    await eventually("the zombie has tried everything", anyio.Path(tmp_path / "heard").exists)
-    heard = (tmp_path / "heard").read_text().splitlines()
-    assert not [line for line in heard if line.endswith(": done")]
-    assert len([line for line in heard if line.endswith(": lost")]) >= len(heard) - 1, "one may be cancelled instead"
-    assert history[-1].result == ["of the second attempt"]
-    assert await deployment.history(parent) == history, "nothing woke the parent again"
-    (child,) = [key.decode() for key in await deployment.store.command("HKEYS", PlatformKeys("walks").children("p"))]
-    steps = await deployment.store.command("HGETALL", PlatformKeys("haunts").steps(child.partition(".")[2]))
-    saved = dict(zip(steps[::2], steps[1::2], strict=True))
-    assert saved == {b"step 1": b"null", b"step 2": b"null", b"@each 1": b'{"done":10}'}
+    histories = {place: await deployment.ended(parents[place]) for place in PLACES}
+    for folder in folders.values():
+        (folder / "thawed").touch()
+    for frozen in (worker, zombie.pid):  # its heart, which would tell it what it has lost, comes last
+        os.kill(frozen, signal.SIGCONT)
+    for place, folder in folders.items():
+        await eventually(f"the zombie in a {place} has tried everything", anyio.Path(folder / "tried").exists)
+        heard = dict(line.split(": ") for line in (folder / "heard").read_text().splitlines())
+        assert len(heard) == TRIES
+        assert heard["step"] == "Lost", "the store refused it"
+        assert {*heard.values()} <= {"Lost", "Cancelled", "CancelledError"}, f"{place}: {heard}"
+    with suppress(ProcessLookupError):  # its consumer has killed it for its silence
+        os.kill(heart, signal.SIGCONT)
+
+    async def settled() -> bool:
+        return len(zombie.said("attempt_lost")) == len(PLACES)
+
+    await eventually("what the zombies returned was refused", settled)
+    for place in PLACES:
+        assert histories[place][-1].result == ["of the second attempt"]
+        assert await deployment.history(parents[place]) == histories[place], "nothing woke the parent again"
+        (child,) = await deployment.store.command("HKEYS", PlatformKeys("walks").children(place))
+        steps = await deployment.store.command(
+            "HGETALL", PlatformKeys("haunts").steps(child.decode().partition(".")[2])
+        )
+        saved = dict(zip(steps[::2], steps[1::2], strict=True))
+        assert saved == {b"step 1": b"null", b"step 2": b"null", b"@each 1": b'{"done":10}'}
     keys = [key.decode() for key in await deployment.store.command("KEYS", "tr:*}:job:*")]
-    assert len(keys) == 2, "no stray job"
+    assert len(keys) == 2 * len(PLACES), "no stray job"
     assert await deployment.store.command("KEYS", "tr:*:outbox") == []
 
 

@@ -2,36 +2,59 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from tailrace.consumers import Attempt, ChildFailed, GiveUp, Handlers
-from tailrace.streams.errors import Lost
+from tailrace.consumers import Attempt, ChildFailed, GiveUp, Handlers, SyncAttempt
 
 handles = Handlers()
 
 
 class Haunted(Struct):
     folder: str
+    place: str  # where the handler runs
 
 
 @handles("haunted-parent")
 async def haunted_parent(attempt: Attempt[Haunted]) -> Any:
-    child = await attempt.spawn("haunted", attempt.args, platform="haunts")
+    child = await attempt.spawn(f"{attempt.args.place}-haunted", attempt.args, platform="haunts")
     return await attempt.join([child])
 
 
-@handles("haunted")
+def tries(attempt: Any, third: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+    """What a zombie tries, in the loop, in a thread and in a process."""
+    return {
+        "step": lambda: attempt.step("step 3", third),
+        "checkpoint": lambda: attempt.checkpoint("of the zombie"),
+        "each": lambda: attempt.each(range(3), str, batch=1),
+        "submit": lambda: attempt.submit("stray", {}, platform="haunts"),
+        "submit elsewhere": lambda: attempt.submit("stray", {}, platform="walks"),
+        "spawn": lambda: attempt.spawn_many("stray", [{}, {}]),
+        "spawn elsewhere": lambda: attempt.spawn("stray", {}, platform="walks"),
+        "sleep": lambda: attempt.sleep(0.01),
+        "wait_for": lambda: attempt.wait_for("nothing", timeout=0.01),
+        "progress": lambda: attempt.progress(1),
+    }
+
+
+def hear(folder: str, verb: str, error: BaseException | None) -> None:
+    """One line at once: the process may be killed."""
+    with (Path(folder) / "heard").open("a") as file:
+        file.write(f"{verb}: {type(error).__name__ if error else 'done'}\n")
+
+
+@handles("loop-haunted")
 async def haunted(attempt: Attempt[Haunted]) -> str:
     """Its first attempt stays in step 3 until it was taken over, and then tries everything; it does not obey either."""
     folder = Path(attempt.args.folder)
     for number in (1, 2):
         await attempt.step(f"step {number}", lambda: None)
     if attempt.number > 1:
-        await attempt.each(range(10), lambda item: None, batch=1)
+        await attempt.each(range(10), str, batch=1)
         return "of the second attempt"
 
     async def third() -> str:
@@ -43,30 +66,45 @@ async def haunted(attempt: Attempt[Haunted]) -> str:
                 continue
         return "of the zombie"
 
-    tries: dict[str, Callable[[], Awaitable[Any]]] = {
-        "step": lambda: attempt.step("step 3", third),
-        "checkpoint": lambda: attempt.checkpoint("of the zombie"),
-        "each": lambda: attempt.each(range(3), lambda item: None, batch=1),
-        "submit": lambda: attempt.submit("stray", {}, platform="haunts"),
-        "submit elsewhere": lambda: attempt.submit("stray", {}, platform="walks"),
-        "spawn": lambda: attempt.spawn_many("stray", [{}, {}]),
-        "spawn elsewhere": lambda: attempt.spawn("stray", {}, platform="walks"),
-        "sleep": lambda: attempt.sleep(0.01),
-        "wait_for": lambda: attempt.wait_for("nothing", timeout=0.01),
-        "progress": lambda: attempt.progress(1),
-    }
-    heard = []
-    for verb, ask in tries.items():
+    for verb, ask in tries(attempt, third).items():
         try:
             await ask()
-        except Lost:
-            heard.append(f"{verb}: lost")
         except BaseException as error:
-            heard.append(f"{verb}: {type(error).__name__}")
+            hear(attempt.args.folder, verb, error)
         else:
-            heard.append(f"{verb}: done")
-    (folder / "heard").write_text("\n".join(heard))
+            hear(attempt.args.folder, verb, None)
+    (folder / "tried").touch()
     return "of the zombie"
+
+
+def plain_haunted(attempt: SyncAttempt[Haunted]) -> str:
+    """The same in a thread or a process."""
+    folder = Path(attempt.args.folder)
+    for number in (1, 2):
+        attempt.step(f"step {number}", lambda: None)
+    if attempt.number > 1:
+        attempt.each(range(10), str, batch=1)
+        return "of the second attempt"
+
+    def third() -> str:
+        (folder / "inside").write_text(str(os.getpid()))
+        while not (folder / "thawed").exists():
+            time.sleep(0.02)
+        return "of the zombie"
+
+    for verb, ask in tries(attempt, third).items():
+        try:
+            ask()
+        except BaseException as error:
+            hear(attempt.args.folder, verb, error)
+        else:
+            hear(attempt.args.folder, verb, None)
+    (folder / "tried").touch()
+    return "of the zombie"
+
+
+handles("thread-haunted", run_in="thread")(plain_haunted)
+handles("process-haunted", run_in="process")(plain_haunted)
 
 
 @handles("sleeps")
