@@ -10,6 +10,7 @@ import pytest
 
 from tailrace.ops.doctor.doctor import examine
 from tailrace.ops.doctor.finding import Finding
+from tailrace.streams.keys import GROUP
 from tailrace.streams.options import marks_of
 from tailrace.streams.states import State, Status
 from tests.chaos.trees import CONFIG, HANDLERS, LEAVES, insist, outboxes_are_empty
@@ -99,9 +100,15 @@ async def test_each_way_to_hang_is_named_and_repaired_while_other_flows_run(
         await deployment.store.command("XDEL", unserved.keys["outbox"], *await entries(unserved, children["vanish"]))
         await unserved.transitions.drop(unserved.keys, children["vanish"])
         key = parents["orphan"].partition(".")[2]
-        await root.cancel(key)
-        await root.transitions.drop(root.keys, key)  # before its child heard that it is to be cancelled
-        await deployment.store.command("DEL", root.keys["outbox"])
+        keys, entry = root.keys, (await root.record(key)).entry  # not by `cancel`: its child would hear of that
+        await deployment.store.commands(
+            [
+                ("DEL", keys.record(key), keys.log(key), keys.children(key), keys.steps(key)),
+                ("ZREM", keys["awaiting"], key),
+                ("XACK", keys["jobs_normal"], GROUP, entry),
+                ("XDEL", keys["jobs_normal"], entry),
+            ]
+        )
 
         found = await doctor(repair=False)
         assert "which is not kept" in found[parents["vanish"]].says
