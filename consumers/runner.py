@@ -242,7 +242,9 @@ class Runner:
         return AttemptSpan(claim.kind, facts, attempt.traceparent, claim.waited_seconds)
 
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
-        """Send the outcome. The place is free from now on, so that the same call can bring the next job."""
+        """Send the outcome. The place is free from now on, so that the same call can bring the next job; while more is
+        to be said than a call holds, only when the store has answered: else claims would outrun the outcomes."""
+        running.keeps_slot = running.keeps_slot or self._committer.behind
         self._leave(running)
         if isinstance(outcome, Mute):
             self._finished(running, "mute")
@@ -262,7 +264,7 @@ class Runner:
         self._table.settle(running.slot)
         if running.timer:
             running.timer.cancel()
-        if not running.alone:
+        if not running.keeps_slot:
             self._done()
 
     def waiting(self, attempt: Attempt[Any], seconds: float | None) -> dict[str, Any]:
@@ -338,7 +340,7 @@ class Runner:
         claim = running.claim
         if self.running.pop(claim.nonce, None):
             self._table.free(running.slot)
-            if running.alone:
+            if running.keeps_slot:
                 self._done()
         ended = running.outcome if how == "ok" else OUTCOMES.get(how, how) or running.outcome
         self._counters.end(ended)

@@ -49,7 +49,7 @@ class RunningAttempt(Struct, eq=False):
     claim: Claim
     rules: Policy
     slot: int
-    alone: bool  # nothing else may start in this process before the store has its outcome
+    keeps_slot: bool  # until the store has its outcome: it runs alone in its process, or outcomes queue up
     begun: float
     timer: asyncio.TimerHandle | None = None
     attempt: Attempt[Any] | None = None

@@ -8,7 +8,7 @@ it is answered, because every operation in it may be repeated.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import anyio
@@ -37,6 +37,10 @@ Said = tuple[Operation, Heard, float]
 Claimer = Callable[[bool], tuple[Operation, Heard] | None]
 
 
+def work_of(together: Iterable[Said]) -> float:
+    return sum(WORK.get(operation.name, 1.0) * times for operation, _, times in together)
+
+
 class Committer:
     """All that is said to one platform by this process."""
 
@@ -46,6 +50,7 @@ class Committer:
         self.trips = Histogram.over(TRIPS)  # seconds until its answer
         self._transitions = transitions
         self._said: list[tuple[Said, ...]] = []  # what stands together goes in one call
+        self._work = 0.0  # of all of it, in plain operations
         self._away = False  # the store did not answer, and the log says so
         self._idle: list[asyncio.Future[None]] = []  # senders that wait for something to do
 
@@ -55,9 +60,16 @@ class Committer:
         `times`: how long it takes, in others of its name.
         """
         said = operation, heard, times
-        self._said.append((before, said) if before else (said,))
+        together = (before, said) if before else (said,)
+        self._said.append(together)
+        self._work += work_of(together)
         if self._idle:
             self.nudge()
+
+    @property
+    def behind(self) -> bool:
+        """Whether more is to be said than the next call holds."""
+        return self._work > MOST_WORK
 
     def nudge(self) -> None:
         """Look again whether there is something to say or to claim: one idle sender is enough."""
@@ -88,18 +100,19 @@ class Committer:
         batch: list[tuple[Operation, Heard]] = []
         work, size, settles, taken = 0.0, 0, False, 0
         for together in self._said:
-            for operation, _, times in together:
-                work += WORK.get(operation.name, 1.0) * times
+            more = work_of(together)
+            for operation, _, _ in together:
                 for arg in operation.args:
                     if isinstance(arg, bytes):
                         size += len(arg)
-            if batch and (work > MOST_WORK or size > MOST_BYTES):
+            if batch and (work + more > MOST_WORK or size > MOST_BYTES):
                 break
-            taken += 1
+            work, taken = work + more, taken + 1
             for operation, heard, _ in together:
                 batch.append((operation, heard))
                 settles = settles or operation.name in ENDS
         del self._said[:taken]
+        self._work = self._work - work if self._said else 0.0  # no rest of what floats add up to
         claimed = claim(settles)
         return [*batch, claimed] if claimed else batch
 

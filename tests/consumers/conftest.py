@@ -66,13 +66,13 @@ async def bench(valkey_url: str) -> AsyncIterator[Bench]:
 
 @asynccontextmanager
 async def serving(
-    store: Store, handlers: Mapping[str, Handler], **variables: str
+    store: Store, handlers: Mapping[str, Handler], platforms: Platforms = PLATFORMS, /, **variables: str
 ) -> AsyncIterator[tuple[Shutdown, ConsumerSettings]]:
     """A consumer at work; it is drained at the end, and its heart with it."""
-    settings = ConsumerSettings.read(PLATFORMS, environment=Environment({**QUICK, **variables}))
+    settings = ConsumerSettings.read(platforms, environment=Environment({**QUICK, **variables}))
     shutdown = Shutdown()
     async with Store(store.url) as own, anyio.create_task_group() as tasks:
-        tasks.start_soon(Consumer(settings, PLATFORMS, handlers, own).run, shutdown)
+        tasks.start_soon(Consumer(settings, platforms, handlers, own).run, shutdown)
         try:
             yield shutdown, settings
         finally:

@@ -10,14 +10,16 @@ import anyio
 import pytest
 from msgspec import Struct
 
-from tailrace.consumers import Attempt, Handlers
+from tailrace.consumers import Attempt, GiveUp, Handlers
+from tailrace.producers import Submission
 from tailrace.streams.errors import Lost
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.policies import Policy
+from tailrace.streams.policies import Platforms, Policy
 from tailrace.streams.store.connection import Store
 from tests.consumers.conftest import Bench, serving, standing
 from tests.support.attempts import AttemptTransitions
 from tests.support.builders import Desk, take_away
+from tests.support.eventually import eventually
 
 handles = Handlers()
 
@@ -356,3 +358,23 @@ async def test_a_corrupt_job_does_not_keep_others_from_being_taken_over(bench: B
 async def test_any_options_of_the_address_leave_the_protocol_alone(bench: Bench) -> None:
     async with Store(f"{bench.store.url}?protocol=3") as store:
         assert isinstance(await store.command("HGETALL", "nothing"), list)
+
+
+async def test_a_consumer_claims_no_faster_than_its_outcomes_are_settled(bench: Bench) -> None:
+    mine, held = Handlers(), list[int]()
+
+    @mine("gives-up")
+    async def gives_up(attempt: Attempt[Any]) -> None:
+        if attempt.args["n"] % 20 == 0:
+            held.append(await bench.store.command("HLEN", PlatformKeys("many")["leases"]))
+        raise GiveUp("at once")  # a call holds fewer of these than a claim brings
+
+    slots = 100
+    await bench.producer.submit_many([Submission("many", "gives-up", {"n": n}) for n in range(400)])
+    async with serving(bench.store, mine, Platforms({"many": Policy(max_running_per_process=slots)})):
+
+        async def all_failed() -> bool:
+            return bool(await bench.store.command("ZCARD", PlatformKeys("many")["ended_failed"]) == 400)
+
+        await eventually("all have failed", all_failed)
+    assert max(held) <= slots
