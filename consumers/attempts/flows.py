@@ -15,7 +15,7 @@ from tailrace.producers.declarations import plain
 from tailrace.producers.producer import encode_args
 from tailrace.producers.submissions import Submitted
 from tailrace.streams.flows.spawning import MOST_CHILDREN, child_keys
-from tailrace.streams.history.events import Event, read_body
+from tailrace.streams.history.events import Event, read_body, read_result
 from tailrace.streams.keys import check_word, join_id
 from tailrace.streams.messages import Failure
 from tailrace.streams.options import JobOptions
@@ -259,22 +259,26 @@ def too_many(job_id: str) -> ValueError:
     return ValueError(f"job {job_id} would spawn more than {MOST_CHILDREN} jobs; spawn fewer, larger ones")
 
 
+def has_completed(end: bytes) -> bool:
+    return b" completed " in end[:40]
+
+
 def first_failed(children: Sequence[Child[Any]], ends: dict[str, bytes]) -> ChildFailed | None:
     for child in children:
-        if (end := ends.get(child.id)) and b" completed " not in end[:40]:
+        if (end := ends.get(child.id)) and not has_completed(end):
             return child_failed(child, read_body(child.id, end))
     return None
 
 
 def given(child: Child[Any], end: bytes, on_failure: OnFailure) -> Any:
     """The result of `join` for a child that has ended."""
-    event = read_body(child.id, end)
-    if event.status is not Status.COMPLETED:
-        return child_failed(child, event) if on_failure == "collect" else None
+    if not has_completed(end):
+        return child_failed(child, read_body(child.id, end)) if on_failure == "collect" else None
+    result = read_result(end)
     if child.result is Any:
-        return event.result
+        return result
     try:
-        return msgspec.convert(event.result, child.result)
+        return msgspec.convert(result, child.result)
     except msgspec.ValidationError as error:
         raise TypeError(
             f"the result of child {child.id} does not fit its type {shown(child.result)}: {error}"

@@ -15,25 +15,32 @@ if call('HGET', record, 'join') ~= number then
   call('HSET', record, 'join', number, 'wanted', 0)
   call('HDEL', record, 'join_failed')
 end
-local page, wanted = {}, 0
+local asked, page, marks, marked = {}, {}, {}, {}
 for id in string.gmatch(ids, '%S+') do
-  if answered >= ANSWER_BYTES then
-    break
-  end
-  local news = call('HGET', children, id)
-  if not news or news == '.' then
-    news = '?'
-  elseif news == '' or string.sub(news, 1, 1) == '!' then
-    if news ~= '!' .. number then
-      call('HSET', children, id, '!' .. number)
-      wanted = wanted + 1
-    end
-    news = ''
-  end
-  page[#page + 1] = news
-  answered = answered + #news
+  asked[#asked + 1] = id
 end
-if wanted > 0 then
-  call('HINCRBY', record, 'wanted', wanted)
+local PART = 8 -- children in one look: the end of each may have a quarter of a megabyte
+for first = 1, #asked, PART do
+  local last = math.min(first + PART - 1, #asked)
+  for i, news in ipairs(answered < ANSWER_BYTES and call('HMGET', children, unpack(asked, first, last)) or {}) do
+    if answered >= ANSWER_BYTES then
+      break
+    end
+    local id = asked[first + i - 1]
+    if not news or news == '.' then
+      news = '?'
+    elseif news == '' or string.sub(news, 1, 1) == '!' then
+      if news ~= '!' .. number and not marked[id] then
+        marks[#marks + 1], marks[#marks + 2], marked[id] = id, '!' .. number, true
+      end
+      news = ''
+    end
+    page[#page + 1] = news
+    answered = answered + #news
+  end
+end
+if #marks > 0 then
+  call('HSET', children, unpack(marks))
+  call('HINCRBY', record, 'wanted', #marks / 2)
 end
 return page
