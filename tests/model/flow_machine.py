@@ -1,6 +1,6 @@
 """Drives the scripts of flows, the relay and their model side by side, in whatever order hypothesis thinks of."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, NamedTuple
 
 from hypothesis import settings
@@ -33,8 +33,10 @@ WEIGHTS = {
     "complete": 6,
     "fail": 3,
     "take_over": 5,
-    "cancel": 1,
+    "cancel": 2,
     "reopen": 3,
+    "retry_child": 2,
+    "retry_parent": 2,
     "save": 2,
     "checkpoint": 4,
     "deliver": 6,
@@ -176,8 +178,10 @@ class FlowMachine(RuleBasedStateMachine):
         self.ask(desk.complete(claim), self.model.complete(job, claim.nonce))
 
     def fail(self, _: str, number: int) -> None:
-        desk, job, claim = self.held(number)
-        error = ("ValueError", "ChildFailed")[number // 6 % 2]
+        self._fail(self.held(number), ("ValueError", "ChildFailed")[number // 6 % 2])
+
+    def _fail(self, held: FlowHeld, error: str) -> None:
+        desk, job, claim = held
         more = b',"error":{"type":"%b","message":"m"}' % error.encode()
         word = self.model.fail(job, claim.nonce, error)
         self.ask(desk.transitions.fail(desk.keys, claim.key, claim.nonce, Again(0, 0, 100), more), word)
@@ -197,6 +201,45 @@ class FlowMachine(RuleBasedStateMachine):
         job = self.some_job(number)
         desk, key = self.desk_of(job)
         self.ask(desk.transitions.reopen(desk.keys, key), self.model.reopen(job))
+
+    def current(self, among: Callable[[FlowModelJob], object]) -> list[FlowHeld]:
+        """Attempts that run, or failed last, of such jobs."""
+        return [
+            held
+            for held in self.attempts
+            if held.claim.nonce == held.job.nonce
+            and held.job.state in (State.RUNNING, State.FAILED)
+            and among(held.job)
+        ]
+
+    def fail_and_retry(self, held: FlowHeld) -> FlowHeld | None:
+        """The job fails, unless it has, and its end arrives; then it runs again, unless many stand before it."""
+        job = held.job
+        if job.state is State.RUNNING:
+            self._fail(held, "ValueError")
+        self.deliver(job.platform, 0)
+        desk, key = self.desk_of(job)
+        self.ask(desk.transitions.reopen(desk.keys, key), self.model.reopen(job))
+        for _ in range(6):
+            if job.state is State.WAITING:
+                self.claim(job.platform, 1)
+        return next((held for held in self.attempts if held.claim.nonce == job.nonce), None)
+
+    def retry_child(self, _: str, number: int) -> None:
+        """A parent that does not await its child keeps the end that it saw first."""
+        children = self.current(lambda job: job.parent)
+        again = self.fail_and_retry(children[number % len(children)]) if children else None
+        if again:
+            self.ask(again.desk.complete(again.claim), self.model.complete(again.job, again.claim.nonce))
+            self.deliver(again.job.platform, 0)
+
+    def retry_parent(self, _: str, number: int) -> None:
+        """Its first attempt asks each failed child how it is now."""
+        parents = self.current(lambda job: "failed" in job.children.values())
+        again = self.fail_and_retry(parents[number % len(parents)]) if parents else None
+        if again:
+            ids = [child for child, news in again.job.children.items() if news == "failed"][-2:]
+            self.ask(spawn(again.desk, again.claim, *ids), self.model.spawn(again.job, again.claim.nonce, ids))
 
     def save(self, _: str, number: int) -> None:
         desk, job, claim = self.held(number)
