@@ -324,7 +324,7 @@ class Runner:
         return operation
 
     def _settled(self, running: RunningAttempt, answer: Any) -> None:
-        how = "ok"
+        how, entry = "ok", ""
         if answer == b"large":
             self._committer.say(self._operation(running, TOO_LARGE), lambda answer: self._settled(running, answer))
             return
@@ -334,9 +334,12 @@ class Runner:
             except BrokenOperation as error:
                 how, job = "broken", self._keys.id(running.claim.key)
                 log.error("settle_broken", job=job, attempt=running.claim.number, error=str(error))
-        self._finished(running, how)
+            if how.startswith("sent "):
+                how, entry = "ok", how.removeprefix("sent ")
+        self._finished(running, how, entry)
 
-    def _finished(self, running: RunningAttempt, how: str) -> None:
+    def _finished(self, running: RunningAttempt, how: str, entry: str = "") -> None:
+        """`entry`: of the outbox, which tells the parent of the job."""
         claim = running.claim
         if self.running.pop(claim.nonce, None):
             self._table.free(running.slot)
@@ -347,7 +350,9 @@ class Runner:
         if running.span:
             running.span.end(ended, running.error)
         if self._process.outbound and (claim.options or how == "cancelled"):
-            self._process.outbound.ended(self._keys, claim, cancelled=how == "cancelled")
+            self._process.outbound.ended(
+                self._keys, claim, cancelled=how == "cancelled", entry=entry, event=running.completion
+            )
         if running.attempt and (why := running.attempt.unshown):
             log.warning("report_not_shown", job=self._keys.id(claim.key), attempt=claim.number, error=str(why))
         if how in {"lost", "mute"}:

@@ -281,7 +281,7 @@ class StandInOutbound(Outbound):
     async def spawn(self, keys: PlatformKeys, claim: Claim, jobs: Sequence[NewJob], place: str) -> list[Any]:
         return [[self._stand_in.bring(new) for new in jobs]] if not self._stand_in.cancelling else [b"cancelled"]
 
-    def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool) -> None:
+    def ended(self, keys: PlatformKeys, claim: Claim, *, cancelled: bool, entry: str, event: bytes) -> None:
         """There is no other platform to deliver anything to."""
 
 

@@ -57,6 +57,7 @@ class RunningAttempt(Struct, eq=False):
     ending: Outcome | None = None  # decided by the runner: the attempt is cancelled, and ends with this outcome
     settling: bool = False  # its outcome is on the way to the store
     waiting: bool = False  # it asks the store to wait for something, and does not know yet whether it is over
+    completion: bytes = b""  # the event that completes it
     outcome: str = "lost"  # as it is counted, unless the store says otherwise
     span: AttemptSpan | None = None  # with an SDK of OpenTelemetry
     error: str | None = None  # the type of error that it failed with
@@ -104,7 +105,7 @@ def operation_of(
             message = f"the result cannot be kept as JSON: {said_by(error)}"
         else:
             if len(event) <= LARGEST_EVENT:
-                running.outcome = "completed"
+                running.outcome, running.completion = "completed", event
                 return call.complete(keys, key=claim.key, nonce=claim.nonce, event=event), None
             message = f"the result has {len(event)} bytes; at most 1 MB goes into the store"
         outcome = Failed(Failure("WrongResult", message), final=True)

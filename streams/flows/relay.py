@@ -98,12 +98,13 @@ class Relay:
         self, keys: PlatformKeys, parcels: Sequence[Parcel], reached: dict[str, str | None], *, cancel: bool
     ) -> list[str]:
         """The entries that were delivered, or never can be. Children are cancelled once all others were submitted."""
-        done = await self._submit(keys, [parcel for parcel in parcels if parcel.action == b"submit"])
-        done += await self._bring([parcel for parcel in parcels if parcel.action == b"arrive"])
+        submits = [parcel for parcel in parcels if parcel.action == b"submit"]
+        done = await self._ended_long_ago(keys, submits)
+        done += await self.carry([parcel for parcel in parcels if parcel.id not in done])
         for parcel in parcels:
             if parcel.action == b"arrive" and REOPENED in parcel.fields[b"event"][:40]:
                 reached.setdefault(split_id(parcel.parent)[0], None)
-        submitted = {parcel.id for parcel in parcels if parcel.action == b"submit"} <= set(done)
+        submitted = {parcel.id for parcel in submits} <= set(done)
         for parcel in parcels:
             if parcel.action == b"cancel" and cancel and submitted:
                 await self._cancel_children(keys, parcel.parent, reached)
@@ -113,11 +114,22 @@ class Relay:
                 done.append(parcel.id)
         return done
 
-    async def _submit(self, keys: PlatformKeys, parcels: Sequence[Parcel]) -> list[str]:
-        done = await self._ended_long_ago(keys, parcels)
+    async def carry(self, parcels: Sequence[Parcel]) -> list[str]:
+        """Submit jobs and bring ends; the entries that were delivered.
+
+        A caller that knows what it has just put into an outbox need not read it. It removes the entries.
+        """
+        done = await self._submit([parcel for parcel in parcels if parcel.action == b"submit"])
+        return done + await self._bring([parcel for parcel in parcels if parcel.action == b"arrive"])
+
+    async def remove(self, keys: PlatformKeys, done: Sequence[str]) -> None:
+        """Remove entries of an outbox that were delivered."""
+        await self._turn_page(keys, done, None)
+
+    async def _submit(self, parcels: Sequence[Parcel]) -> list[str]:
+        done: list[str] = []
         ends: list[Parcel] = []
-        wanted = [parcel for parcel in parcels if parcel.id not in done]
-        for platform, group in self._by_platform(wanted, lambda parcel: parcel.child):
+        for platform, group in self._by_platform(parcels, lambda parcel: parcel.child):
             try:
                 answers = await self._run(platform, [_submitting(platform, each) for each in group])
             except StoreFull as error:  # the next look tries again

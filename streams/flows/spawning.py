@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from tailrace.streams.flows.envelope import PLACE
+from tailrace.streams.flows.relay import Parcel
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Job, encode
 from tailrace.streams.operations import Operation, call
@@ -36,7 +37,7 @@ def child_keys(parent: str, place: str, kind: str, indexes: Iterable[int]) -> It
     for index in indexes:
         own = common.copy()
         own.update(b",%d]" % index)
-        yield base64.b32encode(own.digest()).decode().lower()
+        yield base64.b64encode(own.digest(), b"zZ").decode()  # letters and digits: an id is one word
 
 
 def flow_keys(parent: str, kinds: Iterable[str]) -> list[str]:
@@ -88,3 +89,28 @@ def spawning(keys: PlatformKeys, key: str, nonce: str, jobs: Sequence[NewJob], w
         for new in jobs
     ]
     return call.spawn(keys, key=key, nonce=nonce, most=MOST_CHILDREN, room=ARGS_ROOM, whole=whole, jobs=_pack(packed))
+
+
+SENT = b"sent "  # so begins the answer for a job that goes by the outbox
+
+
+def sent(parent: str, jobs: Sequence[NewJob], answers: Sequence[bytes]) -> list[Parcel]:
+    """The entries of the outbox that a page has made there."""
+    return [
+        Parcel(answer.removeprefix(SENT).decode(), b"submit", parent, new.job.id, fields_of(parent, new))
+        for new, answer in zip(jobs, answers, strict=True)
+        if answer.startswith(SENT)
+    ]
+
+
+def fields_of(parent: str, new: NewJob) -> dict[bytes, bytes]:
+    """The fields of the entry that brings a job to its platform."""
+    job = new.job
+    extras = " ".join(filter(None, (job.extras, f"parent={parent}" if new.child else "")))
+    return {
+        b"band": job.options.priority.encode(),
+        b"kind": job.kind.encode(),
+        b"args": job.args,
+        b"fingerprint": new.fingerprint.encode(),
+        b"extras": extras.encode(),
+    }

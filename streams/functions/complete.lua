@@ -5,7 +5,7 @@
 -- ARGV  key    the job's key
 --       nonce  the fence: refused unless it is the current one
 --       event  attempt, status, worker and result, as they are kept
--- Returns  ok | cancelled | large: its parent cannot keep a result of that size, and nothing changed | again | lost
+-- Returns  ok | sent <entry>: ok, and this entry of the outbox brings the end to its parent | cancelled | large: its parent cannot keep a result of that size, and nothing changed | again | lost
 local job, refused = lease.own(record, key, nonce, 'completed')
 if not job then
   return refused
@@ -14,7 +14,8 @@ local answer = ends.obeyed(record, key, job)
 if not answer and #event > NEWS_BYTES and lease.mark(job.marks, 'parent') then
   return 'large'
 end
-if not answer then
-  ends.finish(record, key, job, 'completed', event, log)
+if answer then
+  return answer
 end
-return answer or 'ok'
+local sent = ends.finish(record, key, job, 'completed', event, log)
+return sent and 'sent ' .. sent or 'ok'

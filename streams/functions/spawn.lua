@@ -6,9 +6,10 @@
 --       nonce  the fence: refused unless it is the current one
 --       most   how many jobs it may have brought in all
 --       room   args longer than this many bytes are kept beside their entry
---       whole  with the last page: what is noted among the steps once all of them are in line; else empty
+--       whole  with the last page of a place: what is noted among the steps once all of them are in line; else empty
 --       jobs   a MessagePack list of lists: id, 1: a child, band, kind, args, fingerprint, extras as `submit` takes them
--- Returns  for each `spawned` | `again` | `conflict`: another job has its id | `duplicate`: another job has its `dedupe` key | `order`: a child cannot have the order key that its parent holds | `corrupt`: its keys are; or lost | cancelled | full
+-- Returns  for each `spawned` | `sent` <entry>: spawned, and this entry of the outbox brings it to its platform | `again` | `conflict`: another job has its id | `duplicate`: another job has its `dedupe` key | `order`: a child cannot have the order key that its parent holds | `corrupt`: its keys are; or lost | cancelled | full
+local MOST_NOTED = 4096 -- bytes
 local job, refused = lease.at_work(record, key, nonce)
 if not job then
   return refused
@@ -41,10 +42,10 @@ local function bring(id, child, band, kind, payload, fingerprint, extras)
     extras = extras .. (#extras > 0 and ' ' or '') .. 'parent=' .. parent
   end
   if not here then
-    call('XADD', keys.outbox, '*', 'do', 'submit', 'parent', parent, 'child', id, 'band', band, 'kind', kind, 'args', payload,
+    local entry = call('XADD', keys.outbox, '*', 'do', 'submit', 'parent', parent, 'child', id, 'band', band, 'kind', kind, 'args', payload,
       'fingerprint', fingerprint, 'extras', extras)
     call('HSET', children, id, child and '' or '.')
-    return 'spawned'
+    return 'sent ' .. entry
   end
   local answer = accepting.accept(key_of('job', here), key_of('args', here), here, band, kind, payload, fingerprint, room, extras)
   if answer[1] == 'conflict' or child and (answer[1] == 'duplicate' or answer[1] == 'replaced') then
@@ -67,10 +68,13 @@ for i = 1, #wanted do
     local fine, answer = pcall(bring, each[1], tonumber(each[2]) == 1, unpack(each, 3))
     answers[i] = fine and answer or 'corrupt'
     seen[ids[i]] = fine
-    fine_all = fine_all and answers[i] == 'spawned'
+    fine_all = fine_all and (answers[i] == 'spawned' or match(answers[i], '^sent '))
   end
 end
 if whole ~= '' and fine_all then
-  call('HSET', steps, SPAWNED, (call('HGET', steps, SPAWNED) or '') .. whole .. '\n')
+  local noted = call('HGET', steps, SPAWNED) or ''
+  if #noted < MOST_NOTED then -- a handler that spawns many one by one is asked again: else each would copy all before it
+    call('HSET', steps, SPAWNED, noted .. whole .. '\n')
+  end
 end
 return answers

@@ -8,10 +8,12 @@ from msgspec import Raw
 
 from tailrace.consumers import Attempt, Handlers, Waiting
 from tailrace.consumers.attempt import VERBS
+from tailrace.consumers.attempts import outbound
 from tailrace.consumers.attempts.outbound import Outbound
 from tailrace.producers import Flow, Tailrace
 from tailrace.streams import PlatformKeys, Transitions
 from tailrace.streams.flows.envelope import FlowNode, seal
+from tailrace.streams.flows.relay import Relay
 from tailrace.streams.flows.spawning import PAGE
 from tailrace.streams.messages import Job
 from tailrace.streams.operations import call
@@ -100,11 +102,12 @@ def noting(asked: list[str], function: Callable[..., Any]) -> Callable[..., Any]
     return noted
 
 
+@pytest.mark.parametrize("count", [1, PAGE + 1])
 @pytest.mark.parametrize("kind", ["spawns", "carries"])
-async def test_many_children_are_brought_once_and_their_ends_read_once(
-    bench: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
+async def test_children_are_brought_once_and_their_ends_read_once(
+    bench: Bench, kind: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine, count = Handlers(), PAGE + 1
+    mine = Handlers()
     asked: list[str] = []
     monkeypatch.setattr(Outbound, "spawn", noting(asked, Outbound.spawn))
     monkeypatch.setitem(VERBS, "join", noting(asked, VERBS["join"]))
@@ -129,6 +132,35 @@ async def test_many_children_are_brought_once_and_their_ends_read_once(
     assert (last.attempt, last.result) == (2, list(range(count)))
     assert asked.count("spawn") == 1
     assert asked.count("_join") == 2, "once in each attempt"
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_consumer_reads_no_outbox_that_it_wrote_itself_unless_it_was_stopped_meanwhile(
+    bench: Bench, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Handlers()
+    asked: list[str] = []
+    monkeypatch.setattr(Relay, "deliver", noting(asked, Relay.deliver))
+    if stopped:
+        monkeypatch.setattr(outbound, "FRESH_SECONDS", -1.0)
+
+    @mine("page")
+    async def page(attempt: Attempt[Any]) -> int:
+        return int(attempt.args["n"])
+
+    @mine("pages")
+    async def spawns(attempt: Attempt[Any]) -> Any:
+        children = await attempt.spawn_many("page", [{"n": n} for n in range(3)], platform="single")
+        return await attempt.join([*children, await attempt.spawn("page", {"n": 3})])
+
+    async with serving(bench.store, mine):
+        assert (await bench.end_of(await bench.submit("pages")))[-1].result == [0, 1, 2, 3]
+        await eventually("the outboxes are empty", lambda: outboxes_are_empty(bench))
+    assert bool(asked) is stopped
+
+
+async def outboxes_are_empty(bench: Bench) -> bool:
+    return not await bench.store.command("KEYS", "tr:*:outbox")
 
 
 async def test_a_failed_child_of_a_tree_fails_it_before_its_handler_begins(served: Bench) -> None:

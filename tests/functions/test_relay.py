@@ -30,6 +30,23 @@ async def test_a_child_goes_to_its_platform_and_its_end_comes_back(desk: Desk, r
         assert not await desk.store.command("EXISTS", keys["outbox"])
 
 
+async def test_who_ended_a_child_knows_the_news_without_a_look_at_the_outbox(desk: Desk, relay: Relay) -> None:
+    kurly = other(desk)
+    await waiting_parent(desk, "kurly.b")
+    await relay.deliver(desk.keys)
+    (child,) = await kurly.claim()
+    event = kurly.end_event(child, result=[1])
+    answer = await kurly.transitions.complete(kurly.keys, child.key, child.nonce, event)
+    (parcel,) = await relay.read(kurly.keys)
+    assert answer == f"sent {parcel.id}"
+    assert (parcel.action, parcel.parent, parcel.child) == (b"arrive", "shop.a", "kurly.b")
+    assert parcel.fields[b"event"] == event
+    assert await relay.carry([parcel]) == [parcel.id]
+    await relay.remove(kurly.keys, [parcel.id])
+    assert await outbox(kurly) == []
+    assert (await desk.record("a")).state is State.WAITING
+
+
 async def test_two_relays_deliver_nothing_twice(desk: Desk, relay: Relay) -> None:
     ids = [f"kurly.c{number}" for number in range(30)]
     kurly = other(desk)
@@ -51,10 +68,10 @@ async def test_what_was_delivered_and_not_removed_is_delivered_again_without_a_t
     kurly = other(desk)
     await waiting_parent(desk, "kurly.b")
     (parcel,) = await relay.read(desk.keys)
-    await relay._submit(desk.keys, [parcel])
+    await relay.carry([parcel])
     assert await outbox(desk) == ["submit kurly.b"], "its relay died before it could remove it"
     async with untouched(desk.store):
-        await relay._submit(desk.keys, [parcel])
+        await relay.carry([parcel])
     (child,) = await kurly.claim()
     await kurly.complete(child)
     assert await relay.deliver(desk.keys) == 1

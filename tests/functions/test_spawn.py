@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.streams.flows.relay import Relay
-from tailrace.streams.flows.spawning import SPAWNED
+from tailrace.streams.flows.spawning import SPAWNED, sent, spawning
 from tailrace.streams.states import State
 from tests.support.builders import NOBODY, Desk, forget_scripts, untouched
 from tests.support.flowing import child_of, children, ended, other, outbox, spawn
@@ -24,6 +24,27 @@ async def test_a_child_of_another_platform_goes_to_the_outbox(desk: Desk) -> Non
     assert await spawn(desk, held, "kurly.b") == ["spawned"]
     assert await outbox(desk) == ["submit kurly.b"]
     assert await children(desk, "a") == {"kurly.b": ""}
+
+
+async def test_the_answer_names_the_entry_of_the_outbox(desk: Desk) -> None:
+    held = await desk.start()
+    jobs = [child_of("kurly.b", b"[1]", order_key="o"), child_of("shop.c"), child_of("kurly.d", child=False)]
+    (answers,) = await desk.transitions.run([(desk.keys, [spawning(desk.keys, "a", held.nonce, jobs)])])
+    assert answers[1] == b"spawned"
+    parcels = sent("shop.a", jobs, answers)
+    read = await Relay(desk.transitions).read(desk.keys)
+    assert [parcel.fields for parcel in parcels] == [
+        {name: value for name, value in parcel.fields.items() if name in parcels[0].fields} for parcel in read
+    ]
+    assert [parcel[:4] for parcel in parcels] == [parcel[:4] for parcel in read]
+
+
+async def test_what_is_noted_of_spawns_stays_small(desk: Desk) -> None:
+    held = await desk.start()
+    for number in range(3):
+        await spawn(desk, held, f"kurly.c{number}", whole=f"{number} " + "x" * 3000)
+    noted = await desk.store.command("HGET", desk.keys.steps("a"), SPAWNED)
+    assert noted.decode().split() == ["0", "x" * 3000, "1", "x" * 3000], "a handler is asked again for the others"
 
 
 async def test_a_repeated_spawn_brings_nothing_twice(desk: Desk) -> None:

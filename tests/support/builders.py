@@ -145,7 +145,9 @@ class Desk:
         return await self.transitions.report(self.keys, held.key, held.nonce, last, events, self.policy.max_events)
 
     async def complete(self, held: Claim, result: Any = None) -> str:
-        return await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
+        """`ok` also where it answers which entry of the outbox tells the parent."""
+        answer = await self.transitions.complete(self.keys, held.key, held.nonce, self.end_event(held, result=result))
+        return "ok" if answer.startswith("sent ") else answer
 
     async def fail(
         self, held: Claim, message: str = "it broke", *, attempts: int = 0, seconds: float = 0.0, order: str = "block"

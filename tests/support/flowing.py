@@ -21,7 +21,9 @@ def child_of(job_id: str, args: bytes = b"{}", *, child: bool = True, **options:
 
 async def spawn(desk: Desk, held: Claim, *jobs: str | NewJob, nonce: str | None = None, whole: str = "") -> Any:
     new = [child_of(job) if isinstance(job, str) else job for job in jobs]
-    return said(await run(desk, spawning(desk.keys, held.key, held.nonce if nonce is None else nonce, new, whole)))
+    answer = said(await run(desk, spawning(desk.keys, held.key, held.nonce if nonce is None else nonce, new, whole)))
+    # what goes by the outbox is spawned as well
+    return answer if isinstance(answer, str) else ["spawned" if word.startswith("sent ") else word for word in answer]
 
 
 async def join(desk: Desk, held: Claim, *ids: str, number: str = "1", nonce: str | None = None) -> Any:

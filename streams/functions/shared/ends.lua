@@ -2,7 +2,8 @@
 -- Uses  entries flows history lease places retention
 -- KEYS  ended_kept
 
--- The one end of a job: state, event, entry, lease and retention in one fact.
+-- The one end of a job: state, event, entry, lease and retention in one fact. Answers the entry of the outbox that tells its
+-- parent, if there is one.
 function ends.finish(record, key, job, state, event, log)
   local seq = history.emit(key, job, event, log)
   call('HSET', record, 'state', state, 'ended_ms', now_ms)
@@ -14,10 +15,14 @@ function ends.finish(record, key, job, state, event, log)
     end
   end
   add(settled, job.band, job.entry)
-  local kept = #job.marks > 0 and ends.heed_marks(key, job, event)
+  local kept, sent
+  if #job.marks > 0 then
+    kept, sent = ends.heed_marks(key, job, event)
+  end
   if state == 'completed' and not kept then -- by far the most: a list keeps the order of their ends at a fifth of the cost
     completed[#completed + 1] = key
   end
+  return sent
 end
 
 -- The job was asked to stop: however its attempt ends, this is the job's end.
@@ -29,11 +34,10 @@ function ends.obeyed(record, key, job)
   end
 end
 
--- The end of a job with marks: its parent hears of it, and what they hold is given back. Answers whether the job is kept for a time of its own.
+-- The end of a job with marks: its parent hears of it, and what they hold is given back. Answers whether the job is kept for a time of its own,
+-- and the entry of the outbox.
 function ends.heed_marks(key, job, event)
-  if lease.mark(job.marks, 'parent') then
-    flows.tell_parent(key, job, event)
-  end
+  local sent = lease.mark(job.marks, 'parent') and flows.tell_parent(key, job, event)
   local keep, dedupe = lease.mark(job.marks, 'keep'), lease.mark(job.marks, 'dedupe')
   if dedupe then
     retention.free_dedupe(dedupe, key)
@@ -42,7 +46,7 @@ function ends.heed_marks(key, job, event)
   if keep then
     call('ZADD', keys.ended_kept, now_ms + keep * 1000, key)
   end
-  return keep
+  return keep, sent
 end
 
 -- The store itself fails a job.

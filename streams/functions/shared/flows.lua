@@ -73,7 +73,7 @@ function flows.arrive(record, key, child, event)
 end
 
 -- The parent of a job hears of its end, or that it runs again. Protected: whatever became of the parent's keys or of the
--- outbox by hand, the job ends.
+-- outbox by hand, the job ends. Answers the entry of the outbox, if there is one.
 function flows.tell_parent(key, job, event)
   local parent = lease.mark(job.marks, 'parent')
   if #event > NEWS_BYTES then
@@ -84,7 +84,8 @@ function flows.tell_parent(key, job, event)
   if own then
     pcall(flows.arrive, key_of('job', own), own, flows.id(key), event)
   else
-    redis.pcall('XADD', keys.outbox, '*', 'do', 'arrive', 'parent', parent, 'child', flows.id(key), 'event', event)
+    local entry = redis.pcall('XADD', keys.outbox, '*', 'do', 'arrive', 'parent', parent, 'child', flows.id(key), 'event', event)
+    return type(entry) == 'string' and entry
   end
 end
 
