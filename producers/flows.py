@@ -49,7 +49,8 @@ def with_children(root: Job, submission: Submission, check: Callable[[Submission
         nonlocal jobs
         jobs += 1
         if jobs > MOST_JOBS:
-            raise WrongField("children", f"a tree has at most {MOST_JOBS} jobs")
+            told = f"a tree has at most {MOST_JOBS} jobs, and this one has more; submit several, or fewer, larger jobs"
+            raise WrongField("children", told)
         if level > DEEPEST:
             raise too_deep()
         try:
@@ -73,7 +74,11 @@ def with_children(root: Job, submission: Submission, check: Callable[[Submission
 
 
 def too_deep() -> WrongField:
-    return WrongField("children", f"a tree has at most {DEEPEST} levels, and no job is below itself")
+    return WrongField(
+        "children",
+        f"a tree has at most {DEEPEST} levels, and this one has more, or holds a job that is below itself; "
+        "the handler of its lowest jobs may spawn others",
+    )
 
 
 def check_child(parent: Submission, child: Submission) -> None:

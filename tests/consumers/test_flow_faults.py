@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,7 +83,9 @@ async def test_a_zombie_thawed_inside_a_step_saves_submits_spawns_and_wakes_noth
 
 @pytest.mark.chaos
 @pytest.mark.timeout(180)
-async def test_three_thousand_jobs_that_wait_hold_neither_slot_nor_memory(deployment: Deployment) -> None:
+async def test_three_thousand_jobs_that_wait_hold_neither_slot_nor_memory(
+    deployment: Deployment, tell: Callable[[str], None]
+) -> None:
     consumer = await deployment.consumer("haunts", pace=UNHURRIED, TAILRACE_HANDLERS=FILE, TAILRACE_CONCURRENCY="1")
     process, keys = psutil.Process(consumer.pid), PlatformKeys("haunts")
 
@@ -107,9 +109,13 @@ async def test_three_thousand_jobs_that_wait_hold_neither_slot_nor_memory(deploy
     assert await deployment.leases("haunts") == []
     grown = process.memory_info().rss - before
     assert grown < 4 * 1024 * 1024, f"{grown / 2700:.0f} bytes for each job that waits"
-    begun = time.monotonic()
-    job = await deployment.submit("haunts", kind="quick")
-    await deployment.started(job)
-    assert time.monotonic() - begun < 1.0
-    await deployment.ended(job)
-    assert (await deployment.record(job)).state is State.COMPLETED
+    waited = []
+    for _ in range(20):
+        begun = time.monotonic()
+        job = await deployment.submit("haunts", kind="quick")
+        await deployment.started(job)
+        waited.append(time.monotonic() - begun)
+        await deployment.ended(job)
+        assert (await deployment.record(job)).state is State.COMPLETED
+    tell(f"3000 wait: {grown / 1024:.0f} KB more for 2700 of them, others start within {1000 * max(waited):.0f} ms")
+    assert max(waited) < 1.0
