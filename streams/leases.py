@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.messages import Lease
-from tailrace.streams.replies import pairs
+from tailrace.streams.replies import pairs, read_feed_ends
 from tailrace.streams.store.connection import Store
 
 LEASES_COUNT = 250  # leases in one read: a fraction of a millisecond
@@ -53,3 +53,11 @@ async def read_leases_under(store: Store, keys: PlatformKeys, nonces: Sequence[s
         texts = await store.command("HMGET", keys["leases"], *piece)
         found += to_leases({nonce: text.decode() for nonce, text in zip(piece, texts, strict=True) if text})
     return found
+
+
+async def see_limit(store: Store, keys: PlatformKeys, label: str) -> str:
+    """The `seen` of `tidy` for a limit key: the entries the feed ever had, then the nonces of leases with that key."""
+    feed = keys["events"]
+    before = (await read_feed_ends(store, [feed]))[feed].added
+    having = [lease.nonce for lease in await read_leases(store, keys) if f"limit={label}" in lease.marks.split()]
+    return " ".join([str(before), *having])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tailrace.streams.functions import script_of
 from tailrace.streams.keys import PlatformKeys
-from tailrace.streams.leases import to_leases
+from tailrace.streams.leases import see_limit, to_leases
 from tailrace.streams.messages import BeatReply, Errors, Job, Lease, Sweep
 from tailrace.streams.operations import (
     NO_NOTE,
@@ -37,6 +37,7 @@ RECLAIM_BATCH = 16  # jobs taken from one owner
 ENLIST_BATCH = 80  # leases in one look
 MEND_BATCH = 60  # entries in one look for jobs without a place
 FORGET_BATCH = 60  # jobs removed
+TIDY_TRIES = 5  # looks at leases and at what happened since
 TICKS = 100  # schedules in one look
 TICK_BATCH = 40  # ticks
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
@@ -272,8 +273,16 @@ class Transitions:
         return [to_sweep(checked(answer)) for answer in await self.run(sheets)]
 
     async def tidy(self, platform: PlatformKeys, what: str, name: str, *, act: bool) -> str:
-        """Put right one thing that is kept about jobs, or only look at it: `fine`, `wrong` or `ok`."""
-        return await self.word(platform, call.tidy(what=what, name=name, act=int(act)))
+        """Put right one thing that is kept about jobs, or only look at it: `fine`, `wrong` or `ok`.
+
+        `moved`: too many jobs of the platform started or ended meanwhile, several times.
+        """
+        for _ in range(TIDY_TRIES):
+            seen = await see_limit(self.store, platform, name) if what == "limit" else ""
+            answer = await self.word(platform, call.tidy(what=what, name=name, seen=seen, act=int(act)))
+            if answer != "moved":
+                break
+        return answer
 
     async def observe(self, platforms: Sequence[PlatformKeys]) -> list[dict[str, str]]:
         """The beat counter of each owner, on platforms, in one trip; a script would cost four times as much."""

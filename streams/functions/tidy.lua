@@ -1,11 +1,12 @@
 -- tidy: put right one thing that a platform keeps about its jobs and that nothing else would put right.
 -- Script  repairing
 -- Uses  ends entries lease places
--- KEYS  jobs fronts suspects due awaiting leases limits orders ended_failed ended_cancelled idle called
+-- KEYS  jobs fronts suspects due awaiting leases limits orders ended_failed ended_cancelled idle called events
 -- ARGV  what  lease | front | entry | limit | order | record | call
 --       name  a nonce, a job, a band and an entry, a limit key, an order key, a job, nothing
+--       seen  of a limit key: how many entries were ever added to the feed, and then the nonces of all leases that had it
 --       act   1: put it right, 0: only look
--- Returns  fine: nothing is wrong with it | wrong | ok: it was put right
+-- Returns  fine: nothing is wrong with it | wrong | ok: it was put right | moved: too much happened since what was seen
 flush_leases()
 local STATES = { waiting = true, running = true, delayed = true, awaiting = true, completed = true, failed = true, cancelled = true }
 local ENDED = { completed = true, failed = true, cancelled = true }
@@ -18,26 +19,65 @@ local function state_of(key)
   return type(state) == 'string' and state or nil
 end
 
--- A limit key counts the leases that have it. What waits for it comes to the front when there are fewer than it said.
-local function recount(label)
-  local counted, running = tonumber(call('HGET', keys.limits, label) or 0) or -1, 0
-  for _, text in ipairs(call('HVALS', keys.leases)) do
-    local _, job = lease.read(text)
-    if job and lease.mark(job.marks, 'limit') == label then
-      running = running + 1
+local FEED_ENTRIES, EVENTS = 60, 500 -- since the leases were seen: about 1 MB
+local PIECE = 1000 -- leases in one read
+
+-- The jobs that had an event since the feed had this number of entries in all; nothing: there are too many, or the feed was cut.
+local function in_the_news(since)
+  local feed = {}
+  if call('EXISTS', keys.events) == 1 then
+    local told = call('XINFO', 'STREAM', keys.events)
+    for i = 1, #told, 2 do
+      feed[told[i]] = told[i + 1]
     end
   end
-  return counted ~= running and function()
-    if running > 0 then
-      call('HSET', keys.limits, label, running)
-    else
-      call('HDEL', keys.limits, label)
-    end
-    places.unpark(label, math.max(1, counted - running))
+  local entries_since = (feed['entries-added'] or 0) - since
+  if entries_since < 0 or entries_since > math.min(FEED_ENTRIES, feed.length or 0) then
+    return
   end
+  local jobs, count = {}, 0
+  for _, entry in ipairs(entries_since > 0 and call('XREVRANGE', keys.events, '+', '-', 'COUNT', entries_since) or {}) do
+    count = count + #entry[2] / 2
+    for i = 1, #entry[2], 2 do
+      jobs[match(entry[2][i], '^%S+')] = true
+    end
+    if count > EVENTS then
+      return
+    end
+  end
+  return jobs
 end
 
-local found = {} -- what -> whether it is wrong: what puts it right
+-- How many jobs of a limit key run: those seen that still do, and those that started since, of which the feed tells.
+-- Nothing: the feed cannot tell.
+local function running_of(label, seen)
+  local jobs = in_the_news(tonumber(match(seen, '^%d+')))
+  if not jobs then
+    return
+  end
+  local nonces, known = {}, {}
+  for nonce in string.gmatch(match(seen, '^%d+(.*)'), '%S+') do
+    nonces[#nonces + 1], known[nonce] = nonce, true
+  end
+  for job in pairs(jobs) do
+    local nonce = redis.pcall('HGET', key_of('job', job), 'nonce')
+    if type(nonce) == 'string' and not known[nonce] then
+      nonces[#nonces + 1], known[nonce] = nonce, true
+    end
+  end
+  local running = 0
+  for first = 1, #nonces, PIECE do
+    for _, text in ipairs(call('HMGET', keys.leases, unpack(nonces, first, math.min(#nonces, first + PIECE - 1)))) do
+      local _, job = lease.read(text or '')
+      if job and lease.mark(job.marks, 'limit') == label then
+        running = running + 1
+      end
+    end
+  end
+  return running
+end
+
+local found = {} -- what -> whether it is wrong: what puts it right; or an answer
 
 -- A lease under which no attempt runs keeps a slot for nothing.
 function found.lease(nonce)
@@ -58,14 +98,10 @@ function found.lease(nonce)
     lease.drop(job)
     flush_leases()
     local state = state_of(key)
-    if state ~= 'running' then -- under another nonce it holds them again
-      places.let_go(key, { marks = job.marks }, not state or ENDED[state])
-    end
+    -- Under another nonce it holds its order again; what its limit key counted for this lease it gives back.
     local limit = lease.mark(job.marks, 'limit')
-    local correct = limit and recount(limit)
-    if correct then
-      correct()
-    end
+    local held_marks = state ~= 'running' and job.marks or limit and ' limit=' .. limit or ''
+    places.let_go(key, { marks = held_marks, started = job.started }, not state or ENDED[state])
   end
 end
 
@@ -94,7 +130,21 @@ function found.entry(name)
   end
 end
 
-found.limit = recount
+-- A limit key counts the leases that have it. What waits for it comes to the front when there are fewer than it said.
+function found.limit(label)
+  local counted, running = tonumber(call('HGET', keys.limits, label) or 0) or -1, running_of(label, seen)
+  if not running then
+    return 'moved'
+  end
+  return counted ~= running and function()
+    if running > 0 then
+      call('HSET', keys.limits, label, running)
+    else
+      call('HDEL', keys.limits, label)
+    end
+    places.unpark(label, math.max(1, counted - running))
+  end
+end
 
 -- An order is held by a job that runs.
 function found.order(label)
@@ -172,6 +222,8 @@ end
 local correct = found[what](name)
 if not correct then
   return 'fine'
+elseif type(correct) == 'string' then
+  return correct
 elseif act == '0' then
   return 'wrong'
 end

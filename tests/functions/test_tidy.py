@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tailrace.streams.leases import see_limit
+from tailrace.streams.operations import call
 from tailrace.streams.states import State
 from tests.support.builders import Desk, forget_scripts, untouched
 
@@ -87,6 +89,32 @@ async def test_what_waits_for_a_limit_key_that_counted_too_many_goes_on(desk: De
     assert await limited.claim("ann", 2) == []
     assert await tidy(desk, "limit", "shop") == "ok"
     assert [held.key for held in await limited.claim("ann", 2)] == ["a"]
+
+
+async def tidy_limit(desk: Desk, label: str, seen: str) -> str:
+    return await desk.transitions.word(desk.keys, call.tidy(what="limit", name=label, seen=seen, act=1))
+
+
+async def test_jobs_that_start_and_end_while_leases_are_looked_at_are_counted(desk: Desk) -> None:
+    await desk.submit("a", "b", "c", "d", limit_key="shop")
+    first, _ = await desk.claim("ann", 2)
+    seen = await see_limit(desk.store, desk.keys, "shop")
+    await desk.claim("ann", 2)
+    await desk.complete(first)
+    await desk.store.command("HSET", desk.keys["limits"], "shop", 7)
+    assert await tidy_limit(desk, "shop", seen) == "ok"
+    assert await desk.store.command("HGET", desk.keys["limits"], "shop") == b"3"
+
+
+@pytest.mark.parametrize("since", ["0", "99999"])
+async def test_a_limit_key_is_left_alone_when_the_feed_cannot_tell_what_happened(desk: Desk, since: str) -> None:
+    """It has 501 events since then, or was cut by hand."""
+    await desk.submit(*(f"job-{n}" for n in range(501)))
+    assert len(await desk.claim("ann", 501)) == 501
+    await desk.store.command("HSET", desk.keys["limits"], "shop", 7)
+    async with untouched(desk.store):
+        assert await tidy_limit(desk, "shop", since) == "moved"
+    assert await tidy(desk, "limit", "shop") == "ok"
 
 
 @pytest.mark.parametrize("holder", ["gone", "b"])
