@@ -24,6 +24,19 @@ def pairs(flat: Sequence[bytes]) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
+async def scan_hashes(store: Store, names: Sequence[str], count: int) -> dict[str, dict[bytes, bytes]]:
+    """All that some hashes hold, in pieces of about `count` fields: one of any size costs no long call."""
+    found: dict[str, dict[bytes, bytes]] = {name: {} for name in names}
+    cursors = dict.fromkeys(names, b"0")
+    while cursors:
+        commands = [("HSCAN", name, cursor, "COUNT", count) for name, cursor in cursors.items()]
+        replies = zip(list(cursors), await store.commands(commands), strict=True)
+        for name, (cursors[name], flat) in replies:
+            found[name].update(zip(flat[::2], flat[1::2], strict=True))
+        cursors = {name: cursor for name, cursor in cursors.items() if cursor != b"0"}
+    return found
+
+
 def to_record(keys: PlatformKeys, key: str, flat: Sequence[bytes]) -> Record | None:
     """A record as HGETALL tells it; None when there is no such job."""
     fields: dict[str, Any] = dict(pairs(flat))

@@ -19,7 +19,8 @@ from msgspec import Meta, Struct
 from tailrace.streams.errors import WrongField
 from tailrace.streams.keys import PlatformKeys, check_platform, check_word
 from tailrace.streams.options import NO_OPTIONS, Options
-from tailrace.streams.store.connection import Command, Store
+from tailrace.streams.replies import scan_hashes
+from tailrace.streams.store.connection import Store
 from tailrace.streams.store.server import to_ms
 
 Missed = Literal["skip", "once", "all"]
@@ -28,6 +29,7 @@ LATE_MS = 60_000  # a tick that is at most this late is late, not missed
 LEAST_SECONDS = 1.0
 MOST_SECONDS = 366 * 86_400.0
 CRON_LENGTH = 200
+READ_COUNT = 250  # schedules in one read
 
 NAME_FORM = r"[A-Za-z0-9_-]{1,48}"  # with `-` and a tick it is still the key of a job
 ScheduleName = Annotated[str, Meta(extra_json_schema={"pattern": f"^{NAME_FORM}$"})]
@@ -229,14 +231,11 @@ async def read_schedule(store: Store, keys: PlatformKeys, name: str) -> tuple[in
 
 async def read_schedules(store: Store, platforms: Sequence[PlatformKeys]) -> list[Planned]:
     """Every schedule of these platforms, by name; an entry that Tailrace did not write is passed over."""
-    commands: list[Command] = []
-    for keys in platforms:
-        commands += [("HGETALL", keys["schedules"]), ("ZRANGE", keys["ticks"], 0, -1, "WITHSCORES")]
-    replies = await store.commands(commands)
+    definitions = await scan_hashes(store, [keys["schedules"] for keys in platforms], READ_COUNT)
+    known = [(keys["ticks"], *each) for keys in platforms for each in sorted(definitions[keys["schedules"]].items())]
+    scores = await store.commands([("ZSCORE", ticks, name) for ticks, name, _ in known])
     found = []
-    for definitions, scores in zip(replies[::2], replies[1::2], strict=True):
-        ticks = {name: int(float(score)) for name, score in zip(scores[::2], scores[1::2], strict=True)}
-        for name, definition in sorted(zip(definitions[::2], definitions[1::2], strict=True)):
-            if schedule := known_from(definition):
-                found.append(Planned(schedule, ticks.get(name)))
+    for (_, _, definition), score in zip(known, scores, strict=True):
+        if schedule := known_from(definition):
+            found.append(Planned(schedule, None if score is None else int(float(score))))
     return found

@@ -20,7 +20,7 @@ from tailrace.streams.leases import scan_leases, to_lease
 from tailrace.streams.messages import Lease, Record
 from tailrace.streams.options import marks_of
 from tailrace.streams.process.launch import PROGRAM
-from tailrace.streams.replies import pairs, to_record
+from tailrace.streams.replies import scan_hashes, to_record
 from tailrace.streams.states import ENDED, State
 from tailrace.streams.store.connection import Command, Store
 from tailrace.streams.store.node import Node
@@ -189,7 +189,8 @@ async def check_places(store: Store, keys: PlatformKeys) -> list[Finding]:
 
 async def check_gates(store: Store, keys: PlatformKeys, leases: Sequence[Lease]) -> list[Finding]:
     """Counts of limit keys that no leases stand for, and orders held by jobs that do not run."""
-    counted, orders = map(pairs, await store.commands([("HGETALL", keys["limits"]), ("HGETALL", keys["orders"])]))
+    hashes = await scan_hashes(store, [keys["limits"], keys["orders"]], PAGE)
+    counted, orders = ({name.decode(): value.decode() for name, value in found.items()} for found in hashes.values())
     running = Counter(marks_of(lease.marks).get("limit") for lease in leases)
     findings = []
     for label in sorted({*counted, *(label for label in running if label)}):

@@ -19,8 +19,8 @@ RoleName = Literal["gateway", "consumer", "producer", "operator", "monitor"]
 KEYSPACE: Final = Keyspace()
 
 READS: Final = """
-EXISTS GET HGET HGETALL HKEYS HLEN HMGET LINDEX LLEN LPOS LRANGE PING TIME XINFO|GROUPS XINFO|STREAM XLEN XRANGE XREAD
-XREVRANGE ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
+EXISTS GET HGET HGETALL HKEYS HLEN HMGET HSCAN LINDEX LLEN LPOS LRANGE PING TIME XINFO|GROUPS XINFO|STREAM XLEN XRANGE
+XREAD XREVRANGE ZCARD ZCOUNT ZINTERCARD ZRANGE ZRANK ZSCORE
 """
 """The commands that Python sends by itself to look; those of the scripts are read from the scripts."""
 
@@ -53,7 +53,7 @@ ROLES: Final[dict[RoleName, Role]] = {
     ),
     "consumer": Role(None, "BLPOP HSET"),
     "producer": Role(SUBMITTING, writes=("job",), reads=("platforms",)),
-    "operator": Role(None, "ACL|DRYRUN DBSIZE SCAN HSCAN HSET HDEL SET DEL", (*JOBS, "incidents", "session")),
+    "operator": Role(None, "ACL|DRYRUN DBSIZE SCAN HSET HDEL SET DEL", (*JOBS, "incidents", "session")),
     "monitor": Role((), writes=(), reads=JOBS),
 }
 
