@@ -9,29 +9,21 @@ from typing import Any
 
 import pytest
 
-from tailrace.consumers.attempts.flows import JOIN_PAGE
 from tailrace.consumers.heart.heartbeat import MOST_HELD
-from tailrace.consumers.reader import MOST
-from tailrace.producers.producer import BATCH, WITH_OPTIONS
-from tailrace.streams.flows.relay import BATCH as RELAY_BATCH
-from tailrace.streams.flows.relay import Relay, arriving
-from tailrace.streams.flows.spawning import pages
-from tailrace.streams.operations import Operation, call
-from tailrace.streams.options import Dedupe
-from tailrace.streams.policies import Policy
+from tailrace.ops.doctor.way_forward import check_gates
+from tailrace.streams.schedules import read_schedules
 from tailrace.streams.states import State
-from tailrace.streams.store.commit import MOST_WORK, WORK
 from tailrace.streams.store.connection import Store, info_fields
-from tailrace.streams.transitions import MEND_BATCH, MOST_PLATFORMS, RECLAIM_BATCH, share
 from tailrace.streams.views.census import take_census
 from tailrace.streams.views.listing import list_jobs
 from tailrace.streams.views.presence import Presence
+from tests.functions.worst_calls import WORST, Worst
 from tests.support.builders import Desk
 from tests.support.crowd import FILL, OWNERS, RUNNING
-from tests.support.flowing import child_of, ended, join, spawn, waiting_parent
 from tests.support.work import elements
 
 MOST_COMMANDS = 650  # in one call: each takes some microseconds
+MANY = 5000  # limit keys, orders, schedules
 MOST_ELEMENTS = 1000  # that one call looks at, however many there are
 
 
@@ -45,6 +37,8 @@ async def test_no_call_about_10_000_running_jobs_of_300_consumers_looks_at_many(
     store, keys, transitions = crowd.store, crowd.keys, crowd.transitions
     owner = "research.host.7.0123456789abcdef"
     nonces = [word.decode() for word in await store.command("SMEMBERS", keys.holds(owner))]
+    for name in ("limits", "orders", "schedules"):
+        await store.command("HSET", keys[name], "shop", 7, *(word for n in range(MANY) for word in (f"x-{n}", n)))
     presence = Presence(transitions, [keys.platform], patience_seconds=0.0)
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "beat": lambda: transitions.beat([(keys, nonces)], owner),
@@ -53,6 +47,9 @@ async def test_no_call_about_10_000_running_jobs_of_300_consumers_looks_at_many(
         "holdings": lambda: transitions.holdings(keys, owner),
         "enlist": lambda: transitions.enlist([(keys, 0)]),
         "bury": lambda: transitions.bury(keys, owner, "no such counter"),
+        "schedules": lambda: read_schedules(store, [keys]),
+        "gates": lambda: check_gates(store, keys, []),
+        "tidy a limit key": lambda: transitions.tidy(keys, "limit", "shop", act=True),
         "line": lambda: transitions.line(keys, f"job-{RUNNING - 1}", crowd.policy),
         "census": lambda: take_census(store, [keys.platform]),
         "running jobs": lambda: list_jobs(store, keys, State.RUNNING, 100, ""),
@@ -81,197 +78,8 @@ async def commands(store: Store, call: Awaitable[Any]) -> int:
     return sum(int(value.partition("calls=")[2].partition(",")[0]) for value in ours)
 
 
-async def take_over(desk: Desk) -> Awaitable[Any]:
-    jobs = [desk.job(f"job-{n}", order_key=f"o{n}", limit_key=f"l{n}") for n in range(100)]
-    await desk.transitions.submit([(job, "f") for job in jobs])
-    while await desk.claim("ann", 30):
-        pass
-    await desk.asleep(*(f"idle-{n}" for n in range(20)))
-    leases = await desk.transitions.holdings(desk.keys, "ann")
-    assert len(leases) == RECLAIM_BATCH
-    return desk.transitions.reclaim(desk.keys, leases, "0", Policy(max_crashes=1))
-
-
-async def forget_failed(desk: Desk) -> Awaitable[Any]:
-    expires: dict[str, Any] = {"expires_at": "2099-01-01T00:00:00Z"}
-    jobs = [desk.job(f"job-{n}", order_key=f"o{n}", dedupe=Dedupe(f"d{n}"), **expires) for n in range(100)]
-    await desk.transitions.submit([(job, "f") for job in jobs])
-    while claims := await desk.claim(slots=30):
-        for held in claims:
-            await desk.fail(held)
-    return desk.transitions.forget([(desk.keys, Policy(keep_failed_seconds=0))])
-
-
-async def forget_completed(desk: Desk) -> Awaitable[Any]:
-    await desk.submit(*(f"job-{n}" for n in range(100)))
-    for held in await desk.claim(slots=100):
-        await desk.complete(held)
-    return desk.transitions.forget([(desk.keys, Policy(keep_completed_seconds=0))])
-
-
-async def forget_past_many_that_are_kept(desk: Desk) -> Awaitable[Any]:
-    words = [word for n in range(5000) for word in (n, f"own-{n}")]
-    for name in ("ended_failed", "ended_cancelled"):
-        await desk.store.command("ZADD", desk.keys[name], *words)
-    await desk.store.command("ZADD", desk.keys["ended_kept"], *words)
-    await desk.store.command("ZINTERSTORE", desk.keys["ended_kept"], 1, desk.keys["ended_kept"], "WEIGHTS", 10**13)
-    return desk.transitions.forget([(desk.keys, Policy(keep_failed=2))])
-
-
-async def forget_after_the_clock_was_ahead(desk: Desk) -> Awaitable[Any]:
-    keys = [f"job-{n}" for n in range(500)]
-    await desk.store.commands([("HSET", desk.keys.record(key), "ended_ms", 10**13) for key in keys])
-    await desk.store.command("RPUSH", desk.keys["ended_completed"], *keys)
-    return desk.transitions.forget([(desk.keys, Policy())])
-
-
-async def mend_running(desk: Desk) -> Awaitable[Any]:
-    await desk.store.command("EVAL", FILL, 0, desk.keys.prefix, 500, 5)
-    return desk.transitions.mend([(desk.keys, "")])
-
-
-async def mend_without_leases(desk: Desk) -> Awaitable[Any]:
-    mend = await mend_running(desk)
-    await desk.store.command("DEL", desk.keys["leases"])
-    return mend
-
-
-async def mend_many_platforms(desk: Desk) -> Awaitable[Any]:
-    desks = [Desk(desk.store, f"p{n}") for n in range(MOST_PLATFORMS)]
-    for each in desks:
-        await desk.store.command("EVAL", FILL, 0, each.keys.prefix, 30, 1)
-    return desk.transitions.mend([(each.keys, "") for each in desks], share(MEND_BATCH, len(desks)))
-
-
-async def enlist(desk: Desk) -> Awaitable[Any]:
-    await desk.store.command("EVAL", FILL, 0, desk.keys.prefix, 2000, 300)
-    return desk.transitions.enlist([(desk.keys, 0)])
-
-
-async def fall_due_and_expire(desk: Desk) -> None:
-    due, expired = [f"due-{n}" for n in range(100)], [f"expired-{n}" for n in range(100)]
-    await desk.submit(*due, delay_seconds=3600, order_key="o", limit_key="l")
-    await desk.past_due(*due)
-    await desk.submit(*expired, expires_at="2001-01-01T00:00:00Z", order_key="e", limit_key="x")
-
-
-async def wake(desk: Desk) -> Awaitable[Any]:
-    await fall_due_and_expire(desk)
-    return desk.transitions.wake([(desk.keys, desk.policy)])
-
-
-async def claim_where_much_is_due(desk: Desk) -> Awaitable[Any]:
-    await fall_due_and_expire(desk)
-    return desk.claim(slots=MOST)
-
-
-async def claim_after_the_clock_was_set_back(desk: Desk) -> Awaitable[Any]:
-    await desk.submit(*(f"job-{n}" for n in range(500)), delay_seconds=3600)
-    await desk.store.command("HSET", desk.keys["control"], "latest_ms", 10**13)
-    return desk.claim(slots=MOST)
-
-
-async def claim_released(desk: Desk) -> Awaitable[Any]:
-    await desk.submit(*(f"job-{n}" for n in range(200)))
-    for held in await desk.claim("bob", 200):
-        await desk.release(held)
-    return desk.claim(slots=MOST)
-
-
-async def claim_what_cannot_start(desk: Desk) -> Awaitable[Any]:
-    await desk.submit(*(f"job-{n}" for n in range(300)), order_key="o", limit_key="l")
-    await desk.claim()
-    return desk.claim(slots=MOST)
-
-
-async def settle_failures_and_claim(desk: Desk) -> Awaitable[Any]:
-    await desk.submit(*(f"job-{n}" for n in range(200)), limit_key="l")
-    failing: list[Operation] = []
-    while len(failing) < MOST_WORK // WORK["fail"]:
-        failing += [desk.failing(held) for held in await desk.claim()]
-    return desk.transitions.commit(desk.keys, [*failing, desk.claiming("ann", desk.nonces("ann", MOST))])
-
-
-async def submit_with_options(desk: Desk) -> Awaitable[Any]:
-    options: dict[str, Any] = {"delay_seconds": 3600, "order_key": "o", "limit_key": "l", "keep_seconds": 9.0}
-    count = BATCH // WITH_OPTIONS
-    jobs = [desk.job(f"job-{n}", priority="low", dedupe=Dedupe(f"d{n}", "debounce"), **options) for n in range(count)]
-    return desk.transitions.submit([(job, "f") for job in jobs])
-
-
-async def spawn_here(desk: Desk) -> Awaitable[Any]:
-    held = await desk.start("parent")
-    children = [child_of(f"shop.c{n}") for n in range(1000)]
-    return spawn(desk, held, *next(pages(children)))
-
-
-async def spawn_with_options(desk: Desk) -> Awaitable[Any]:
-    held = await desk.start("parent")
-    options: dict[str, Any] = {"delay_seconds": 3600, "order_key": "o", "limit_key": "l", "keep_seconds": 9.0}
-    children = [child_of(f"shop.c{n}", priority="low", attempts=2, **options) for n in range(1000)]
-    return spawn(desk, held, *next(pages(children)))
-
-
-async def join_a_page(desk: Desk) -> Awaitable[Any]:
-    held = await desk.start("parent")
-    ids = [f"kurly.c{n}" for n in range(JOIN_PAGE)]
-    for page in pages([child_of(child) for child in ids]):
-        await spawn(desk, held, *page)
-    return join(desk, held, *ids)
-
-
-async def arrive_at_many_parents(desk: Desk) -> Awaitable[Any]:
-    for n in range(RELAY_BATCH):
-        await waiting_parent(desk, f"kurly.c{n}", key=f"p{n}")
-    await desk.asleep(*(f"idle-{n}" for n in range(20)))
-    arrivals = [arriving(desk.keys, f"shop.p{n}", f"kurly.c{n}", ended()) for n in range(RELAY_BATCH)]
-    return desk.transitions.run([(desk.keys, arrivals)])
-
-
-async def cancel_children(desk: Desk) -> Awaitable[Any]:
-    held = await desk.start("parent")
-    ids = [f"shop.c{n}" for n in range(RELAY_BATCH)]
-    await spawn(desk, held, *(child_of(child, order_key=f"o-{child}", limit_key="l") for child in ids))
-    return desk.transitions.run([(desk.keys, [call.cancel(desk.keys, key=child[5:], more=b"") for child in ids])])
-
-
-async def read_the_outbox(desk: Desk) -> Awaitable[Any]:
-    held = await desk.start("parent")
-    for page in pages([child_of(f"kurly.c{n}") for n in range(200)]):
-        await spawn(desk, held, *page)
-    return Relay(desk.transitions).read(desk.keys)
-
-
-WORST = [
-    spawn_here,
-    spawn_with_options,
-    join_a_page,
-    arrive_at_many_parents,
-    cancel_children,
-    read_the_outbox,
-    take_over,
-    forget_failed,
-    forget_completed,
-    forget_past_many_that_are_kept,
-    forget_after_the_clock_was_ahead,
-    mend_running,
-    mend_without_leases,
-    mend_many_platforms,
-    enlist,
-    wake,
-    claim_where_much_is_due,
-    claim_after_the_clock_was_set_back,
-    claim_released,
-    claim_what_cannot_start,
-    settle_failures_and_claim,
-    submit_with_options,
-]
-
-
 @pytest.mark.parametrize("worst", WORST, ids=lambda worst: worst.__name__.replace("_", " "))
-async def test_a_call_with_much_to_do_runs_a_bounded_number_of_commands(
-    desk: Desk, worst: Callable[[Desk], Awaitable[Awaitable[Any]]]
-) -> None:
+async def test_a_call_with_much_to_do_runs_a_bounded_number_of_commands(desk: Desk, worst: Worst) -> None:
     call = await worst(desk)
     assert 0 < await commands(desk.store, call) <= MOST_COMMANDS
 
