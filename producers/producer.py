@@ -29,10 +29,10 @@ from tailrace.streams.states import State
 from tailrace.streams.store.fitness import Fitness
 from tailrace.streams.transitions import Transitions
 
-BATCH = 100  # plain jobs in one call: one or two milliseconds of the server's time
+BATCH = 64  # plain jobs in one call: a millisecond of the server's time
 LOOK_EVERY = 64  # jobs, of which each takes some ten microseconds of this process
 LARGE = 64 * 1024  # bytes of args: to write them in order takes milliseconds too
-WITH_OPTIONS = 5  # one with options takes the server as long as this many without
+WITH_OPTIONS = 4  # one with options takes the server as long as this many without
 SIZE = 8 * 1024  # bytes of args that take it as long as another job
 REPEAT_SECONDS = 2.0  # how long a call whose answer was lost is repeated; a caller waits for it
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5

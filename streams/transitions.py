@@ -33,13 +33,13 @@ from tailrace.streams.waiting.position import Line, to_line
 
 # How much one call does: a millisecond or two of the server's time, because all others wait for it.
 MOST_PLATFORMS = 25
-RECLAIM_BATCH = 16  # jobs taken from one owner
+RECLAIM_BATCH = 12  # jobs taken from one owner
 ENLIST_BATCH = 80  # leases in one look
 MEND_BATCH = 60  # entries in one look for jobs without a place
-FORGET_BATCH = 60  # jobs removed
+FORGET_BATCH = 40  # jobs removed
 TIDY_TRIES = 5  # looks at leases and at what happened since
 TICKS = 100  # schedules in one look
-TICK_BATCH = 40  # ticks
+TICK_BATCH = 25  # ticks
 DEFINITION_BYTES = 256 * 1024  # of definitions in one look
 MOST_SIGNALS = 100  # that a job may have
 ARGS_ROOM = 8 * 1024  # larger args are kept beside the stream entry, so that its nodes stay small

@@ -24,7 +24,7 @@ from tailrace.streams.states import State, Status
 T = TypeVar("T")
 OnFailure = Literal["fail", "collect", "ignore"]
 
-JOIN_PAGE = 300  # children in one call: two milliseconds of the server's time
+JOIN_PAGE = 200  # children in one call: a millisecond or two of the server's time
 UNKNOWN = b"?"  # what `join` says of a job that is not a child of this one
 
 

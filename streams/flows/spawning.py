@@ -16,7 +16,7 @@ from tailrace.streams.transitions import ARGS_ROOM
 
 MOST_CHILDREN = 10_000  # that a job may enqueue in all
 PAGE, PAGE_BYTES = 75, 512 * 1024  # of one call: a few milliseconds of the server's time
-WITH_OPTIONS = 2  # a job with options takes the server as long as this many without
+WITH_OPTIONS = 3  # a job with options takes the server as long as this many without
 
 SPAWNED = "@spawned"  # where it is noted, among the steps; its Lua name is the same
 

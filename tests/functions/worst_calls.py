@@ -140,7 +140,7 @@ async def settle_completions_and_claim(desk: Desk) -> Awaitable[Any]:
 
 async def report_and_claim(desk: Desk) -> Awaitable[Any]:
     await desk.submit(*(f"job-{n}" for n in range(200)))
-    told = [desk.reporting(held, 1) for held in await desk.claim(slots=MOST_WORK)]
+    told = [desk.reporting(held, 1) for held in await desk.claim(slots=int(MOST_WORK / WORK["report"]))]
     return desk.transitions.commit(desk.keys, [*told, desk.claiming("ann", desk.nonces("ann", MOST))])
 
 
