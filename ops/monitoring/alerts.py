@@ -96,8 +96,8 @@ class Messenger:
     """Sends incidents to one receiver, and keeps in the store which it was sent.
 
     Who changes the store first sends the message: several of these do not repeat each other. A message that does not
-    arrive is taken back, and tried again at the next look. While the store is away there is nowhere to keep anything:
-    that one incident is kept in memory.
+    arrive is taken back, and tried again at the next look. While the store is away, or cannot write, there is nowhere
+    to keep anything: what is told then is kept in memory.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Messenger:
         self._receiver = receiver
         self._remind_seconds = remind_seconds
         self._quiet = quiet
-        self._down: dict[Incident, float] = {}  # told while the store was away, and when
+        self._down: dict[Incident, float] = {}  # told while the store could keep nothing, and when
 
     async def settle(self, seen: Findings) -> None:
         """Send messages about incidents that are new, that last and that are over."""
@@ -120,16 +120,22 @@ class Messenger:
                     self._down[rule, subject] = time.time()
             return
         for (rule, subject), since in list(self._down.items()):
+            if (rule, subject) in found:
+                continue
             if await self._send(messages.resolved(rule.name, subject, time.time() - since)):
                 del self._down[rule, subject]
         now_ms = int(time.time() * 1000)
         names = {f"{rule.name} {subject}" for rule, subject in seen.all}
         for (rule, subject), facts in found.items():
             name = f"{rule.name} {subject}"
-            if self._waits(rule.severity):
+            if self._waits(rule.severity) or (rule, subject) in self._down:
                 continue
             if name not in known:
-                await self._open(name, now_ms, messages.firing(rule, subject, facts))
+                try:
+                    await self._open(name, now_ms, messages.firing(rule, subject, facts))
+                except StoreError:  # it can be read and not written: its disk is full
+                    if await self._send(messages.firing(rule, subject, facts)):
+                        self._down[rule, subject] = time.time()
             else:
                 seconds = (now_ms - known[name]) / 1000
                 await self._remind(name, known, now_ms, messages.still(rule, subject, facts, seconds))

@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from tailrace.streams.errors import NoStore
+from tailrace.streams.errors import NoStore, StoreError
 from tailrace.streams.keys import PlatformKeys
 from tailrace.streams.operations import BrokenOperation
 from tailrace.streams.store.connection import ServerRefusal, Store
@@ -55,10 +55,18 @@ class Health(Struct, frozen=True):
 
 
 async def take_health(transitions: Transitions, platforms: Iterable[str]) -> Health:
-    """Raises `StoreError` when the store does not answer."""
+    """Raises `StoreError` when the store does not answer.
+
+    One that cannot write to its disk answers, but runs no script: then nothing is known of platforms.
+    """
     store, names = transitions.store, list(platforms)
     server = await look_at_store(store)
-    looked = await look_apart(store, names, partial(look_at_platforms, transitions))
+    try:
+        looked = await look_apart(store, names, partial(look_at_platforms, transitions))
+    except StoreError:
+        if not server.failing:
+            raise
+        return Health(server, [])
     seen = {each.overview.platform: each for group in looked.answers for each in group}
     node_of = {name: (await store.node_of(name)).name for name in names} if store.clustered else {}
     return Health(server, [seen[name] for name in names if name in seen], node_of)

@@ -175,6 +175,27 @@ async def test_consumers_are_counted_by_platform_in_one_pass() -> None:
     assert Looked.looks <= 2 * len(consumers), "not once more for each platform"
 
 
+@pytest.mark.parametrize("failing", [(), ("aof_last_write_status",)])
+async def test_a_store_that_cannot_write_is_told_as_one_that_answers(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
+) -> None:
+    """It runs no script then: it would look as if it were down, and the alert would name the wrong paragraph."""
+
+    async def server(_: Store) -> StoreHealth:
+        return StoreHealth(0, 0.0, 0, 0, evicts=False, keeps_file=True, failing=failing)
+
+    async def refused(*_: object) -> None:
+        raise NoStore("the store does not serve now: MISCONF Errors writing to the AOF file: No space left on device")
+
+    monkeypatch.setattr("tailrace.streams.views.health.look_at_store", server)
+    monkeypatch.setattr("tailrace.streams.views.health.look_at_platforms", refused)
+    if failing:
+        assert (await take_health(desk.transitions, ["research"])).store.failing == failing
+    else:
+        with pytest.raises(NoStore):
+            await take_health(desk.transitions, ["research"])
+
+
 async def test_consumers_are_watched_between_scrapes_and_not_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     class Looks:
         count = 0

@@ -19,7 +19,7 @@ from tailrace.ops.monitoring.rules import RULES, Growth, Sight
 from tailrace.ops.monitoring.webhook import NotDelivered, Webhook, is_public
 from tailrace.ops.up.own_store import OwnStore
 from tailrace.streams import Platforms, Policy
-from tailrace.streams.errors import BadConfiguration, WrongField
+from tailrace.streams.errors import BadConfiguration, NoStore, WrongField
 from tailrace.streams.store.connection import Store
 from tailrace.streams.transitions import Tally, Transitions
 from tailrace.streams.views.health import Health, PlatformHealth, StoreHealth
@@ -123,6 +123,25 @@ async def test_a_message_that_does_not_arrive_is_sent_at_the_next_look(stand_in:
         del stand_in.refusing["/slack"]
         await messenger.settle(finding())
         assert [said.partition(" ")[0] for said in stand_in.texts("/slack")] == ["FIRING", "RESOLVED"]
+
+
+async def test_an_incident_is_told_once_while_the_store_can_be_read_and_not_written(
+    stand_in: StandIn, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> bool:
+        raise NoStore("the store does not serve now: MISCONF Errors writing to the AOF file: No space left on device")
+
+    async with Store(valkey_url) as store:
+        messenger = Messenger(store, receiver(stand_in), 3600)
+        with monkeypatch.context() as full:
+            full.setattr("tailrace.ops.monitoring.alerts.open_incident", refused)
+            for _ in range(3):
+                await messenger.settle(finding("StoreWriteFails"))
+        await messenger.settle(finding("StoreWriteFails"))
+        for _ in range(2):
+            await messenger.settle(finding())
+        assert [said.partition(" ")[0] for said in stand_in.texts("/slack")] == ["FIRING", "RESOLVED"]
+        assert await store.command("DBSIZE") == 0
 
 
 async def test_what_lasts_is_told_again(stand_in: StandIn, valkey_url: str) -> None:
