@@ -19,7 +19,7 @@ import hiredis
 from tailrace.streams.errors import BadConfiguration, NoStore
 from tailrace.streams.functions import Script
 from tailrace.streams.store.addresses import NOT_A_CLUSTER_URL, PORT, as_host, take_apart
-from tailrace.streams.store.node import Command, Node
+from tailrace.streams.store.node import Command, Node, ServerRefusal
 from tailrace.streams.store.replication import ReplicaTerms, node_at
 from tailrace.streams.store.slots import Address, SlotMap, name_of, slot_of, slot_of_command
 
@@ -211,6 +211,8 @@ class Cluster:
         raise NoStore(f"slot {slot} of the cluster is being moved: {reply}")
 
     async def _refused(self, slot: int | None, reply: hiredis.ReplyError) -> Exception:
+        if str(reply).startswith("CROSSSLOT"):  # said to a plain URL it means that the URL is wrong, here it is a bug
+            return ServerRefusal(str(reply))
         node = await self._anyone() if slot is None else self._at(await self.map.of(slot))
         error = node.refused(reply)
         if isinstance(error, NoStore):

@@ -33,6 +33,7 @@ async def crowd(desk: Desk) -> Desk:
     return desk
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_no_call_about_10_000_running_jobs_of_300_consumers_looks_at_many(crowd: Desk) -> None:
     store, keys, transitions = crowd.store, crowd.keys, crowd.transitions
     owner = "research.host.7.0123456789abcdef"
@@ -60,6 +61,7 @@ async def test_no_call_about_10_000_running_jobs_of_300_consumers_looks_at_many(
     assert {name: count for name, count in looked_at.items() if not 0 < count <= MOST_ELEMENTS} == {}
 
 
+@pytest.mark.usefixtures("single_server")
 async def test_a_full_consumer_names_its_jobs_in_portions(desk: Desk) -> None:
     """One process holds at most about 7,000."""
     await desk.store.command("EVAL", FILL, 0, desk.keys.prefix, 7000, 1)

@@ -57,8 +57,9 @@ class Clockwork:
 
     async def stop(self) -> list[str]:
         """Let nothing tick any more, from one moment on; the keys of all jobs that must have come by then."""
-        await self.store.command("RENAME", KEYS["ticks"], "stopped")
-        places = await self.places("stopped")
+        stopped = f"{KEYS['ticks']}:stopped"  # in the same slot
+        await self.store.command("RENAME", KEYS["ticks"], stopped)
+        places = await self.places(stopped)
         assert places.keys() == self.first.keys()
         return [f"{name}-{tick}" for name, last in places.items() for tick in range(self.first[name], last, SECOND)]
 
