@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tailrace.producers import Tailrace
 from tailrace.streams.keys import GROUP, split_id
 from tailrace.streams.states import Status
+from tailrace.streams.store.connection import ServerRefusal
 from tests.ops.commands import Here
 from tests.support.deployment import Deployment
 from tests.support.eventually import eventually
@@ -84,7 +86,10 @@ async def test_what_was_broken_by_hand_is_repaired_under_load(valkey_url: str, t
             await store.command("ZADD", keys.front("low"), 1, "ghost")
             await store.command("XADD", keys.jobs("low"), "*", "id", "ghost")
             await submit("handed-out", priority="low")
-            await store.command("XREADGROUP", "GROUP", GROUP, "nobody", "COUNT", 9, "STREAMS", keys.jobs("low"), ">")
+            with suppress(ServerRefusal):  # a consumer was quicker, and the line is gone with its only job
+                await store.command(
+                    "XREADGROUP", "GROUP", GROUP, "nobody", "COUNT", 9, "STREAMS", keys.jobs("low"), ">"
+                )
             environment = {"REDIS_URL": valkey_url, "TAILRACE_CONFIG": str(tmp_path / "tailrace.toml")}
             code, said, _ = await here.beside("doctor", "--repair", "--json", **environment)
             findings = json.loads(said)
