@@ -124,8 +124,8 @@ class Watch:
 
 def described(entry: list[Any]) -> str:
     """A command by its name; a script by its operations, which are the name of the connection."""
-    command = entry[3][0].decode()
-    return entry[5].decode() if command in ("EVALSHA", "EVAL") else f"{command} {entry[3][1][:40].decode()}"
+    words = [word[:40].decode() for word in entry[3][:2]]
+    return entry[5].decode() if words[0] in ("EVALSHA", "EVAL") else " ".join(words)
 
 
 def say(text: str) -> None:

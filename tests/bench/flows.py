@@ -96,7 +96,7 @@ class Slow:
     def note(self, entries: list[Any]) -> tuple[float, int]:
         mine = [entry for entry in entries if entry[3][0] not in (b"SLOWLOG", b"CONFIG", b"FLUSHALL")]
         for entry in mine:
-            name = described(entry[3])
+            name = described(entry)
             self.longest[name] = max(self.longest[name], entry[2])
             self.count[name] += 1
         return max((entry[2] for entry in mine), default=0) / 1000, sum(entry[2] > 5000 for entry in mine)
