@@ -97,7 +97,7 @@ class Messenger:
 
     Who changes the store first sends the message: several of these do not repeat each other. A message that does not
     arrive is taken back, and tried again at the next look. While the store is away, or cannot write, there is nowhere
-    to keep anything: what is told then is kept in memory.
+    to keep anything: what was sent then is kept in memory.
     """
 
     def __init__(

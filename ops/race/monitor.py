@@ -116,9 +116,17 @@ class Monitor:
                 values = dict(zip(function.args, arguments[place + 1 :], strict=False))
                 if function.name in SAYING:
                     job = values["key"].decode()
-                    event = values["event"] if "event" in values else self._failure(job, values)
-                    yield values.get("event") or values["more"] + b"}", to_write(at, job, event)
+                    for tail, event in self._events(job, values):
+                        yield tail, to_write(at, job, event)
                 place += 1 + len(function.args)
+
+    def _events(self, job: str, values: dict[str, bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The events that an operation brings, each with its last bytes: several of a report, one of any other."""
+        if "more" in values:
+            yield values["more"] + b"}", self._failure(job, values)
+        else:
+            for event in (values.get("events") or values["event"]).split(b"\n"):
+                yield event, event
 
     def _failure(self, job: str, values: dict[str, bytes]) -> bytes:
         """The failure that an attempt sends: the store makes the event of it, with the worker's name."""

@@ -37,7 +37,7 @@ def child_keys(parent: str, place: str, kind: str, indexes: Iterable[int]) -> It
     for index in indexes:
         own = common.copy()
         own.update(b",%d]" % index)
-        yield base64.b64encode(own.digest(), b"zZ").decode()  # letters and digits: an id is one word
+        yield base64.b32encode(own.digest()).decode().lower()
 
 
 def flow_keys(parent: str, kinds: Iterable[str]) -> list[str]:

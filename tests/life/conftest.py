@@ -9,6 +9,7 @@ import pytest
 from tailrace.producers.platforms import OTHERS, SHOPS
 from tests.life.asking import STEERED
 from tests.support.deployment import Deployment
+from tests.support.processes import UNHURRIED
 from tests.support.server import shaped
 
 
@@ -27,5 +28,6 @@ async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[De
     Each test knows its jobs by their ids. One that counts or pauses what a platform does takes one that no other takes.
     """
     async with lasting(tmp_path_factory.mktemp("standing")) as deployment:
-        await deployment.consumer(*OTHERS, *SHOPS, TAILRACE_HANDLERS=STEERED, TAILRACE_OBEY_SECONDS="0.5")
+        environment = {"TAILRACE_HANDLERS": STEERED, "TAILRACE_OBEY_SECONDS": "0.5"}
+        await deployment.consumer(*OTHERS, *SHOPS, pace=UNHURRIED, **environment)
         yield deployment

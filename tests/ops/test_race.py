@@ -143,8 +143,9 @@ async def test_the_monitor_tells_accepted_writes_from_refused_ones(valkey_url: s
         try:
             held = await desk.start("a", "ann")
             await desk.report(held, 1, 'two "words"\n\x01é')
+            await desk.report_together(held, 3, ["left", "right"])
             await desk.reclaim(held)
-            await desk.report(held, 2)
+            await desk.report_together(held, 5, [4, 5])
             await desk.complete(held)
             with redis.Redis.from_url(valkey_url) as client:
                 client.ping()
@@ -155,8 +156,11 @@ async def test_the_monitor_tells_accepted_writes_from_refused_ones(valkey_url: s
     assert [(write.status, write.step, write.accepted) for write in seen] == [
         ("started", None, True),
         ("progress", 'two "words"\n\x01é', True),
+        ("progress", "left", True),
+        ("progress", "right", True),
         ("superseded", None, True),
-        ("progress", 2, False),
+        ("progress", 4, False),
+        ("progress", 5, False),
         ("completed", None, False),
     ]
     assert {(write.job, write.worker, write.attempt) for write in seen} == {("a", "ann", 1)}

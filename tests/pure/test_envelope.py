@@ -49,6 +49,6 @@ def test_children_are_paged_by_number_and_by_bytes() -> None:
     large = [NewJob(Job("kurly", str(n), "page", b"x" * 200_000, NO_OPTIONS), "f") for n in range(5)]
     assert [len(page) for page in pages(large)] == [2, 2, 1]
     said = [NewJob(Job("kurly", str(n), "page", b"{}", Options(attempts=2)), "f") for n in range(50)]
-    assert [len(page) for page in pages(said)] == [37, 13]
+    assert [len(page) for page in pages(said)] == [25, 25]
     assert not list(pages([]))
     assert MOST_CHILDREN == 10_000
