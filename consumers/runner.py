@@ -244,9 +244,8 @@ class Runner:
     def _settle(self, running: RunningAttempt, outcome: Outcome) -> None:
         """Send the outcome. The place is free from now on, so that the same call can bring the next job; while more is
         to be said than a call holds, only when the store has answered: else claims would outrun the outcomes."""
-        running.keeps_slot = running.keeps_slot or self._committer.behind
-        self._leave(running)
         if isinstance(outcome, Mute):
+            self._leave(running)
             self._finished(running, "mute")
             return
         try:
@@ -256,6 +255,8 @@ class Runner:
         times = CHILD if running.claim.options.startswith(PARENT) else 1
         before = running.attempt.last_reports() if running.attempt else None
         self._committer.say(operation, lambda answer: self._settled(running, answer), times, before)
+        running.keeps_slot = running.keeps_slot or self._committer.behind
+        self._leave(running)
 
     def _leave(self, running: RunningAttempt) -> None:
         """The attempt is over, and its slot is free."""
