@@ -1,5 +1,6 @@
 """Waits and children with a consumer at work: slots are free meanwhile, and the job goes on where it was."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -108,12 +109,14 @@ async def test_children_are_brought_once_and_their_ends_read_once(
     bench: Bench, kind: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = Handlers()
+    rests = asyncio.Event()  # the parent: children that end before it awaits them would save it an attempt
     asked: list[str] = []
     monkeypatch.setattr(Outbound, "spawn", noting(asked, Outbound.spawn))
     monkeypatch.setitem(VERBS, "join", noting(asked, VERBS["join"]))
 
     @mine("page")
     async def page(attempt: Attempt[Any]) -> int:
+        await rests.wait()
         return int(attempt.args["n"])
 
     @mine("spawns")
@@ -128,6 +131,12 @@ async def test_children_are_brought_once_and_their_ends_read_once(
     async with serving(bench.store, mine):
         pages = [Flow("many", "page", {"n": n}) for n in range(count)] if kind == "carries" else []
         job = await Tailrace.over(bench.store, PLATFORMS).submit_flow(Flow("many", kind, {}, pages))
+
+        async def awaits() -> bool:
+            return (await bench.events(job.id))[-1].status is Status.AWAITING
+
+        await eventually("the parent awaits its children", awaits)
+        rests.set()
         last = (await bench.end_of(job.id))[-1]
     assert (last.attempt, last.result) == (2, list(range(count)))
     assert asked.count("spawn") == 1

@@ -278,15 +278,17 @@ async def test_many_clients_of_many_jobs_share_one_feed(gateway: str, desk: Desk
             return told(await reading.rest())
 
     watching = asyncio.Semaphore(0)
-    before = len((await store.command("CLIENT", "LIST")).splitlines())
-    async with asyncio.TaskGroup() as tasks:
-        watchers = [tasks.create_task(watch(key)) for key in keys for _ in range(10)]
-        for _ in watchers:
-            await watching.acquire()
-        clients = len((await store.command("CLIENT", "LIST")).splitlines())
-        for each in held:
-            await desk.report(each, 1)
-        await desk.transitions.commit(desk.keys, [desk.completing(each) for each in held])
+    async with EventSource(gateway, "research.k0") as source, source.open() as first:
+        await first.take(2)  # the feeds of the gateway are open from here on
+        before = len((await store.command("CLIENT", "LIST")).splitlines())
+        async with asyncio.TaskGroup() as tasks:
+            watchers = [tasks.create_task(watch(key)) for key in keys for _ in range(10)]
+            for _ in watchers:
+                await watching.acquire()
+            clients = len((await store.command("CLIENT", "LIST")).splitlines())
+            for each in held:
+                await desk.report(each, 1)
+            await desk.transitions.commit(desk.keys, [desk.completing(each) for each in held])
     assert all(watcher.result() == ["progress 1 1", "completed 1", "end"] for watcher in watchers)
     assert clients - before <= 2, "no connection to the store per browser"
 
