@@ -1,4 +1,4 @@
-"""`GET /api/v2/jobs/running` while consumers are killed: it tells what the store tells, and nobody has to clear up."""
+"""`GET /api/v2/jobs/running` while consumers are killed: it agrees with the store, and nothing is left to clear up."""
 
 import asyncio
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Handlers that go wrong until somebody mends them, and one that ignores that it lost its job."""
+"""Handlers that fail until they are repaired, and one that ignores the loss of its job."""
 
 import os
 from pathlib import Path
